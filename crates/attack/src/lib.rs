@@ -1,0 +1,1 @@
+//! L2 attacks: PGD and DDN, their criteria and sanity checks.

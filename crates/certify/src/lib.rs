@@ -1,0 +1,1 @@
+//! Certification: statistics, PREDICT, CERTIFY, anytime certificates, L-bound, fidelity.

@@ -1,0 +1,2 @@
+//! The `heatsmooth` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Data sets: fetch, verify, decode, augment, batch.

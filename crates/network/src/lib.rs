@@ -1,0 +1,1 @@
+//! Networks as data: the graph, its builders and files, and the four verbs.

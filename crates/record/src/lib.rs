@@ -1,0 +1,1 @@
+//! Records of runs and results: schemas, crash-safe writing, reading.

@@ -1,0 +1,1 @@
+//! Training: SGD, schedules, checkpoints and the methods.
