@@ -1,1 +1,14 @@
 //! SIMD kernels for f32 on the CPU, each with a naive reference beside it.
+//!
+//! Conventions, everywhere:
+//! - activations are NHWC: an image is `height x width x channels`, contiguous;
+//! - convolution weights arrive as in PyTorch, `out x in/groups x kh x kw`
+//!   (OIHW), and are packed by the kernel that uses them;
+//! - a kernel works on a few images on one thread; the caller owns the threads;
+//! - an image's result never depends on the other images of the call.
+//!
+//! [`reference`] holds the specification: plain loops, generic over `f32` and
+//! `f64`, against which every fast kernel is tested.
+
+pub mod geometry;
+pub mod reference;
