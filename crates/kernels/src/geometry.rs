@@ -1,9 +1,11 @@
 //! Shapes of activations and of sliding windows.
 
+use serde::{Deserialize, Serialize};
+
 /// Height, width and channels of one image's activations.
 ///
 /// A vector of `k` features is `1 x 1 x k`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
     /// Rows.
     pub height: usize,
@@ -47,7 +49,7 @@ impl std::fmt::Display for Shape {
 }
 
 /// Zeros around an image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Padding {
     /// Rows above.
     pub top: usize,
@@ -74,7 +76,7 @@ impl Padding {
 /// A sliding window: what convolution and pooling have in common.
 ///
 /// Pairs are `[vertical, horizontal]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// Taps of the window.
     pub kernel: [usize; 2],
@@ -124,7 +126,7 @@ impl Window {
 /// A convolution of one image: geometry without weights.
 ///
 /// Weights have the shape `out_channels x input.channels/groups x kh x kw`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvShape {
     /// What goes in.
     pub input: Shape,
