@@ -11,4 +11,6 @@
 //! `f64`, against which every fast kernel is tested.
 
 pub mod geometry;
+pub mod isa;
 pub mod reference;
+pub mod simd;
