@@ -1,0 +1,114 @@
+//! Whole files that appear at once or not at all.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::RecordError;
+
+/// Writes `bytes` to `path` so that a reader sees the old file or the whole new
+/// one, never a part: a temporary file in the same folder, written, synced,
+/// renamed over `path`, and the folder synced. Missing folders are created.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let folder = folder_of(path);
+    fs::create_dir_all(folder).map_err(RecordError::io(folder, "create the folder"))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tmp-");
+    #[cfg(unix)]
+    {
+        // tempfile's default of 0600 would hide results from the group; the
+        // process's umask still applies.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder
+        .tempfile_in(folder)
+        .map_err(RecordError::io(path, "create"))?;
+    file.write_all(bytes)
+        .map_err(RecordError::io(path, "write"))?;
+    file.as_file()
+        .sync_all()
+        .map_err(RecordError::io(path, "sync"))?;
+    file.persist(path)
+        .map_err(|error| RecordError::io(path, "rename")(error.error))?;
+    sync_folder(folder)
+}
+
+/// [`write`] of `value` as indented JSON with a final newline.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
+    let mut text =
+        serde_json::to_string_pretty(value).map_err(|error| RecordError::json(path, error))?;
+    text.push('\n');
+    write(path, text.as_bytes())
+}
+
+/// Reads a JSON file; the error names file, line and column.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
+    let bytes = fs::read(path).map_err(RecordError::io(path, "read"))?;
+    serde_json::from_slice(&bytes).map_err(|error| RecordError::json(path, error))
+}
+
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a new name in `folder` survive a power cut. Folders cannot be opened
+/// for this on Windows, which journals renames itself.
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), RecordError> {
+    if cfg!(unix) {
+        File::open(folder)
+            .and_then(|file| file.sync_all())
+            .map_err(RecordError::io(folder, "sync the folder"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b.txt");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_temporary() {
+        let folder = tempfile::tempdir().unwrap();
+        // A folder stands where the file should go: the rename fails.
+        let path = folder.path().join("taken");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), b"x").unwrap();
+        let error = write(&path, b"new").unwrap_err();
+        assert!(
+            error.to_string().contains("taken: cannot rename"),
+            "{error}"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn bad_json_is_named_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bad.json");
+        fs::write(&path, "{\n  \"a\": }").unwrap();
+        let error = read_json::<serde_json::Value>(&path)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("bad.json") && error.contains("line 2"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! `F.json`: what stands beside each log.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Difference, Guarantee, RecordError, Selection, atomic};
+
+/// What a log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Certified radii ([`crate::CertifyRow`]).
+    Certify,
+    /// Adversarial distances ([`crate::AttackRow`]).
+    Attack,
+    /// L-bound radii ([`crate::LboundRow`]).
+    Lbound,
+    /// Distances to the Gaussian average ([`crate::FidelityRow`]).
+    Fidelity,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Certify => "certify",
+            Self::Attack => "attack",
+            Self::Lbound => "lbound",
+            Self::Fidelity => "fidelity",
+        })
+    }
+}
+
+/// A model file, known by its hash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelId {
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+    /// Where it was; for people, never compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// A data set, known by its hash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataId {
+    /// `digits`, `cifar10`, ... or the folder's name.
+    pub name: String,
+    /// `train` or `test`.
+    pub split: String,
+    /// SHA-256 of its contents, hexadecimal.
+    pub sha256: String,
+}
+
+/// What computed the results; never compared, since results do not depend on
+/// the thread count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// Version of heatsmooth.
+    pub program: String,
+    /// Instruction set or device of the kernels, for example `avx2`.
+    pub isa: String,
+    /// Number of threads.
+    pub threads: usize,
+}
+
+/// What a log measured, on what, and what it guarantees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Always [`Manifest::FORMAT`].
+    pub format: String,
+    /// Version of this schema, [`Manifest::VERSION`].
+    pub version: u32,
+    /// What the log holds.
+    pub kind: Kind,
+    /// How it was measured: `cohen`, `anytime`, `pgd`, `ddn`, `lbound`, ...
+    pub procedure: String,
+    /// How the model was made: `baseline`, `gaussian`, `smoothadv`, `heat`, ...
+    pub method: String,
+    /// Name for people where the method alone would be ambiguous; never compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The model measured.
+    pub model: ModelId,
+    /// The model compared with (fidelity: f).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<ModelId>,
+    /// The data set.
+    pub data: DataId,
+    /// Which of its images.
+    pub selection: Selection,
+    /// Noise std in units of pixels scaled to [0,1]; `None` without noise.
+    pub sigma: Option<f64>,
+    /// Seed of all noise.
+    pub seed: u64,
+    /// What the results guarantee.
+    pub guarantee: Guarantee,
+    /// Every other resolved option of the command.
+    pub configuration: Value,
+    /// What computed it.
+    pub versions: Versions,
+}
+
+impl Manifest {
+    /// Value of `format`.
+    pub const FORMAT: &str = "heatsmooth-log";
+    /// The version this library writes, and the newest it reads.
+    pub const VERSION: u32 = 1;
+
+    /// Reads a manifest; a newer version or another format is refused.
+    pub fn read(path: &Path) -> Result<Self, RecordError> {
+        read_versioned(path, Self::FORMAT, Self::VERSION)
+    }
+
+    /// Writes it, whole or not at all.
+    pub fn write(&self, path: &Path) -> Result<(), RecordError> {
+        atomic::write_json(path, self)
+    }
+
+    /// The fields in which `self` (on disk) differs from `wanted` such that
+    /// their rows must not be mixed. Versions, paths and labels may differ.
+    pub fn differences(&self, wanted: &Self) -> Vec<Difference> {
+        differences(
+            self,
+            wanted,
+            &["versions", "label", "model.path", "reference.path"],
+        )
+    }
+}
+
+/// Reads a JSON file with `format` and `version` fields.
+pub(crate) fn read_versioned<T: DeserializeOwned>(
+    path: &Path,
+    format: &str,
+    version: u32,
+) -> Result<T, RecordError> {
+    let value: Value = atomic::read_json(path)?;
+    let found = value
+        .get("format")
+        .and_then(Value::as_str)
+        .unwrap_or("none");
+    if found != format {
+        return Err(RecordError::json(
+            path,
+            format!("its format is `{found}`, expected `{format}`"),
+        ));
+    }
+    match value.get("version").and_then(Value::as_u64) {
+        Some(found) if found <= u64::from(version) => {}
+        Some(found) => {
+            let reason = format!("its version is {found}, this program reads up to {version}");
+            return Err(RecordError::json(path, reason));
+        }
+        None => return Err(RecordError::json(path, "it has no version")),
+    }
+    serde_json::from_value(value).map_err(|error| RecordError::json(path, error))
+}
+
+/// Compares two records field by field, except the dotted paths in `ignored`.
+pub(crate) fn differences<T: Serialize>(
+    found: &T,
+    wanted: &T,
+    ignored: &[&str],
+) -> Vec<Difference> {
+    let mut out = Vec::new();
+    // A record that does not become JSON cannot have been written either.
+    let json = |record: &T| serde_json::to_value(record).unwrap_or(Value::Null);
+    compare(
+        "",
+        Some(&json(found)),
+        Some(&json(wanted)),
+        ignored,
+        &mut out,
+    );
+    out
+}
+
+fn compare(
+    field: &str,
+    found: Option<&Value>,
+    wanted: Option<&Value>,
+    ignored: &[&str],
+    out: &mut Vec<Difference>,
+) {
+    if found == wanted || ignored.contains(&field) {
+        return;
+    }
+    if let (Some(Value::Object(found)), Some(Value::Object(wanted))) = (found, wanted) {
+        let added = wanted.keys().filter(|key| !found.contains_key(*key));
+        for key in found.keys().chain(added) {
+            let field = if field.is_empty() {
+                key.clone()
+            } else {
+                format!("{field}.{key}")
+            };
+            compare(&field, found.get(key), wanted.get(key), ignored, out);
+        }
+        return;
+    }
+    let show = |value: Option<&Value>| value.map_or("-".to_string(), Value::to_string);
+    out.push(Difference {
+        field: field.into(),
+        found: show(found),
+        wanted: show(wanted),
+    });
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    pub(crate) fn sample() -> Manifest {
+        Manifest {
+            format: Manifest::FORMAT.into(),
+            version: Manifest::VERSION,
+            kind: Kind::Certify,
+            procedure: "cohen".into(),
+            method: "heat".into(),
+            label: None,
+            model: ModelId {
+                sha256: "aa".into(),
+                path: Some("run/model.safetensors".into()),
+            },
+            reference: None,
+            data: DataId {
+                name: "digits".into(),
+                split: "test".into(),
+                sha256: "bb".into(),
+            },
+            selection: Selection::all(6),
+            sigma: Some(0.25),
+            seed: 0,
+            guarantee: Guarantee::SoundSmoothed { alpha: 0.001 },
+            configuration: json!({"n": 1000, "n0": 100, "select": "clean"}),
+            versions: Versions {
+                program: "0.1.0".into(),
+                isa: "avx2".into(),
+                threads: 2,
+            },
+        }
+    }
+
+    #[test]
+    fn comes_back_from_disk_to_the_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("F.json");
+        let manifest = Manifest {
+            sigma: Some(0.1 + 0.2),
+            ..sample()
+        };
+        manifest.write(&path).unwrap();
+        assert_eq!(Manifest::read(&path).unwrap(), manifest);
+    }
+
+    #[test]
+    fn names_what_differs_and_ignores_what_may() {
+        let found = sample();
+        let mut wanted = Manifest {
+            sigma: Some(0.5),
+            seed: 7,
+            label: Some("x".into()),
+            ..sample()
+        };
+        wanted.versions.threads = 64;
+        wanted.model.path = None;
+        wanted.configuration = json!({"n": 1000, "n0": 50, "anytime": true});
+        let texts: Vec<String> = found
+            .differences(&wanted)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "configuration.n0 is 100, wanted 50",
+                "configuration.select is \"clean\", wanted -",
+                "configuration.anytime is -, wanted true",
+                "seed is 0, wanted 7",
+                "sigma is 0.25, wanted 0.5",
+            ]
+        );
+        assert!(found.differences(&found).is_empty());
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("F.json");
+        for (text, expected) in [
+            (r#"{"format":"other","version":1}"#, "its format is `other`"),
+            (
+                r#"{"format":"heatsmooth-log","version":9}"#,
+                "reads up to 1",
+            ),
+            (r#"{"format":"heatsmooth-log"}"#, "no version"),
+            (
+                r#"{"format":"heatsmooth-log","version":1}"#,
+                "missing field `kind`",
+            ),
+            ("[]", "its format is `none`"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = Manifest::read(&path).unwrap_err().to_string();
+            assert!(
+                error.contains(expected) && error.contains("F.json"),
+                "{error}"
+            );
+        }
+    }
+}

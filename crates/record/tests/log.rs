@@ -1,0 +1,295 @@
+//! Logs as a run meets them: created, killed, resumed, refused, read by others.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use heatsmooth_record as record;
+use record::{
+    AttackRow, CertifyRow, DataId, Guarantee, Kind, Log, Manifest, ModelId, RecordError, Row,
+    Selection, Table, TableWriter, Versions, manifest_path,
+};
+
+fn manifest(images: u64) -> Manifest {
+    Manifest {
+        format: Manifest::FORMAT.into(),
+        version: Manifest::VERSION,
+        kind: Kind::Certify,
+        procedure: "cohen".into(),
+        method: "heat".into(),
+        label: None,
+        model: ModelId {
+            sha256: "aa".into(),
+            path: None,
+        },
+        reference: None,
+        data: DataId {
+            name: "digits".into(),
+            split: "test".into(),
+            sha256: "bb".into(),
+        },
+        selection: Selection::all(images),
+        sigma: Some(0.25),
+        seed: 0,
+        guarantee: Guarantee::SoundSmoothed { alpha: 0.001 },
+        configuration: serde_json::json!({"n": 1000}),
+        versions: Versions::default(),
+    }
+}
+
+fn row(idx: u64) -> CertifyRow {
+    CertifyRow {
+        idx,
+        label: 3,
+        predict: (!idx.is_multiple_of(4)).then_some(3),
+        radius: 0.1 + idx as f64 / 7.0,
+        correct: !idx.is_multiple_of(4),
+        time: Some(Duration::from_micros(1_234_567)),
+        n_a: Some(990),
+        n: Some(1000),
+        p_lower: 0.98,
+        p_correct_l_bound: f64::NAN,
+        extra: vec![1100.0],
+    }
+}
+
+fn write_all(path: &Path, images: u64) {
+    let manifest = manifest(images);
+    let (mut log, opened) = Log::open(path, &manifest, &["samples"]).unwrap();
+    for idx in manifest.selection.indices().skip(opened.rows.len()) {
+        log.append(&row(idx)).unwrap();
+    }
+    log.finish().unwrap();
+}
+
+#[test]
+fn is_written_in_cohens_columns_and_full_precision() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("logs/F.tsv");
+    write_all(&path, 2);
+    let expected = "idx\tlabel\tpredict\tradius\tcorrect\ttime\tn_a\tn\tp_lower\tp_correct_l_bound\tsamples\n\
+                    0\t3\t-1\t0.1\t0\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n\
+                    1\t3\t3\t0.24285714285714285\t1\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n";
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    assert_eq!(Manifest::read(&manifest_path(&path)).unwrap(), manifest(2));
+}
+
+/// Wherever a run is killed, running it again ends with the same bytes.
+#[test]
+fn killed_at_any_byte_it_resumes_to_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    write_all(&path, 3);
+    let whole = fs::read(&path).unwrap();
+    for length in 0..=whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        write_all(&path, 3);
+        assert_eq!(fs::read(&path).unwrap(), whole, "cut at {length}");
+    }
+}
+
+#[test]
+fn reading_a_torn_log_stops_before_the_torn_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    write_all(&path, 3);
+    let whole = fs::read(&path).unwrap();
+    // The last cell loses a digit and the newline: it would still read as a row.
+    fs::write(&path, &whole[..whole.len() - 2]).unwrap();
+    let table = Table::read(&path).unwrap();
+    assert_eq!(table.rows::<CertifyRow>().unwrap().len(), 2);
+    let torn = table.torn().unwrap();
+    assert_eq!(torn.line, 4);
+    // The tear may also go through a character.
+    fs::write(&path, [&whole[..], b"3\t\xc3"].concat()).unwrap();
+    assert_eq!(Table::read(&path).unwrap().torn().unwrap().bytes, 3);
+}
+
+#[test]
+fn another_runs_log_is_refused_with_the_difference_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    write_all(&path, 2);
+    let before = fs::read(&path).unwrap();
+    let other = Manifest {
+        seed: 5,
+        ..manifest(2)
+    };
+    let error = Log::<CertifyRow>::open(&path, &other, &["samples"]).unwrap_err();
+    assert!(matches!(error, RecordError::Differs { .. }));
+    assert!(
+        error.to_string().ends_with("seed is 0, wanted 5"),
+        "{error}"
+    );
+
+    let error = Log::<CertifyRow>::open(&path, &manifest(2), &["li"]).unwrap_err();
+    assert!(matches!(error, RecordError::Header { .. }), "{error}");
+
+    fs::remove_file(manifest_path(&path)).unwrap();
+    let error = Log::<CertifyRow>::open(&path, &manifest(2), &["samples"]).unwrap_err();
+    assert!(matches!(error, RecordError::NoManifest { .. }), "{error}");
+    assert!(!manifest_path(&path).exists());
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn rows_out_of_turn_and_second_writers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    let manifest = manifest(9);
+    let (mut log, _) = Log::open(&path, &manifest, &["samples"]).unwrap();
+    let error = Log::<CertifyRow>::open(&path, &manifest, &["samples"]).unwrap_err();
+    assert!(matches!(error, RecordError::Locked { .. }), "{error}");
+    log.append(&row(1)).unwrap();
+    let error = log
+        .append(&CertifyRow {
+            extra: vec![],
+            ..row(2)
+        })
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("expected 1 extra cells, got 0"),
+        "{error}"
+    );
+    drop(log);
+    let error = Log::<CertifyRow>::open(&path, &manifest, &["samples"]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("F.tsv:2: image 1 is out of turn, expected 0"),
+        "{error}"
+    );
+}
+
+/// As printed by Cohen's `certify.py`: `{:.3}` radii, `str(timedelta)` times.
+#[test]
+fn cohens_published_logs_read_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sigma_0.25");
+    let text = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n\
+                0\t3\t3\t0.268\t1\t0:00:15.147552\n\
+                20\t7\t-1\t0.0\t0\t0:00:15\n\
+                40\t4\t6\t1.23\t0\t1 day, 0:00:15.1\n";
+    fs::write(&path, text).unwrap();
+    let rows: Vec<CertifyRow> = Table::read(&path).unwrap().rows().unwrap();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(
+        (rows[0].radius, rows[0].correct, rows[0].predict),
+        (0.268, true, Some(3))
+    );
+    assert_eq!(
+        (rows[1].predict, rows[1].time),
+        (None, Some(Duration::from_secs(15)))
+    );
+    assert_eq!(rows[2].time.unwrap().as_secs(), 86_415);
+    assert!(rows[0].p_lower.is_nan() && rows[0].n.is_none());
+}
+
+#[test]
+fn garbage_is_refused_with_file_line_and_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    let header = CertifyRow::COLUMNS[..6].join("\t");
+    let good = "0\t3\t3\t0.2\t1\t0:00:01\n";
+    for (bad, line, reason) in [
+        ("1\t3\t3\t0.2\t1\n", 3, "expected 6 cells, found 5"),
+        ("1\t3\t3\tx\t1\t0:00:01\n", 3, "radius: `x` is not a number"),
+        ("1\t3\t3\t-1\t1\t0:00:01\n", 3, "radius: -1 is below zero"),
+        (
+            "1\t3\t3\tnan\t1\t0:00:01\n",
+            3,
+            "radius: expected a finite number, found `nan`",
+        ),
+        (
+            "1\t3\t3\t\t1\t0:00:01\n",
+            3,
+            "radius: expected a finite number, found ``",
+        ),
+        (
+            "1\t3\t3\t0.2\t2\t0:00:01\n",
+            3,
+            "correct: expected 0 or 1, found `2`",
+        ),
+        (
+            "1\t3\t-2\t0.2\t1\t0:00:01\n",
+            3,
+            "predict: expected a class or -1, found `-2`",
+        ),
+        (
+            "1.5\t3\t3\t0.2\t1\t0:00:01\n",
+            3,
+            "idx: expected a whole number, found `1.5`",
+        ),
+        (
+            "1\t3\t3\t0.2\t1\tsoon\n",
+            3,
+            "time: expected h:mm:ss.ffffff, found `soon`",
+        ),
+        (
+            "0\t3\t3\t0.2\t1\t0:00:01\n",
+            3,
+            "image 0 stands here a second time",
+        ),
+        ("\n", 3, "expected 6 cells, found 1"),
+    ] {
+        fs::write(&path, format!("{header}\n{good}{bad}")).unwrap();
+        let error = Table::read(&path)
+            .unwrap()
+            .rows::<CertifyRow>()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, format!("{}:{line}: {reason}", path.display()));
+    }
+    for (bytes, line, reason) in [
+        (&b""[..], 1, "expected a header line"),
+        (b"no newline", 1, "expected a header line"),
+        (b"a\ta\n", 1, "column `a` stands twice"),
+        (b"a\tb\n1\t2\n\xff\xfe\t1\n", 3, "not text"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let error = Table::read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("F.tsv:{line}: {reason}")),
+            "{error}"
+        );
+    }
+    fs::write(&path, "a\tb\n1\t2\n").unwrap();
+    let error = Table::read(&path)
+        .unwrap()
+        .rows::<AttackRow>()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("an attack log needs the column `idx`, the header is `a b`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn open_ended_tables_keep_their_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("epochs.tsv");
+    let (mut writer, reopened) = TableWriter::open(&path, &["epoch", "loss", "time"]).unwrap();
+    assert_eq!(reopened.table.lines().count(), 0);
+    writer.append(&["0", "1.5", "0:01:00.5"]).unwrap();
+    writer.append(&["1", "", "0:02:00"]).unwrap();
+    assert!(
+        writer
+            .append(&["1"])
+            .unwrap_err()
+            .to_string()
+            .contains("expected 3 cells, got 1")
+    );
+    assert!(
+        writer
+            .append(&["1", "a\tb", ""])
+            .unwrap_err()
+            .to_string()
+            .contains("a tab")
+    );
+    writer.finish().unwrap();
+    let numbers = Table::read(&path).unwrap().numbers().unwrap();
+    assert_eq!(numbers[0], [0.0, 1.0]);
+    assert_eq!(numbers[2], [60.5, 120.0]);
+    assert!(numbers[1][1].is_nan());
+}
