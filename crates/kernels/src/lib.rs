@@ -11,6 +11,7 @@
 //! `f64`, against which every fast kernel is tested.
 
 pub mod geometry;
+pub mod gradient;
 pub mod isa;
 pub mod reference;
 pub mod simd;

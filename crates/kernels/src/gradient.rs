@@ -1,0 +1,14 @@
+//! Gradients of convolutions.
+//!
+//! [`WeightGradient`] covers every geometry. [`InputGradient`] does too, by a
+//! direct kernel; where the stride is 1 the forward kernels on rotated weights
+//! are faster and the caller prefers them.
+
+mod input;
+mod weight;
+
+pub use input::InputGradient;
+pub use weight::WeightGradient;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+use super::{InputGradient, WeightGradient};
+use crate::geometry::{ConvShape, Padding, Shape, Window};
+use crate::isa::Isa;
+use crate::reference;
+use proptest::prelude::*;
+
+/// Numbers in [-1, 1] that depend on the seed.
+fn numbers(seed: u64, n: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    std::iter::repeat_with(next).take(n).collect()
+}
+
+fn double(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// Largest difference, relative to the largest expected value.
+fn distance(got: &[f32], want: &[f64]) -> f64 {
+    let largest = want.iter().fold(1e-3, |m: f64, w| m.max(w.abs()));
+    let differences = got.iter().zip(want).map(|(&g, w)| (f64::from(g) - w).abs());
+    differences.fold(0.0, f64::max) / largest
+}
+
+fn check(shape: ConvShape, images: usize, seed: u64) {
+    let (input, output) = (shape.input.len(), shape.output().len());
+    let weights = numbers(seed, shape.weights());
+    let x = numbers(seed + 1, images * input);
+    let dy = numbers(seed + 2, images * output);
+    let start = numbers(seed + 3, shape.weights());
+    let mut want_dw = double(&start);
+    let mut want_dx = vec![0.0; images * input];
+    for i in 0..images {
+        let (x, dy) = (
+            double(&x[i * input..][..input]),
+            double(&dy[i * output..][..output]),
+        );
+        reference::conv_weight_gradient(&shape, &x, &dy, &mut want_dw);
+        reference::conv_input_gradient(
+            &shape,
+            &dy,
+            &double(&weights),
+            &mut want_dx[i * input..][..input],
+        );
+    }
+    for isa in Isa::available() {
+        let plan = WeightGradient::new(isa, shape);
+        // Scratch is overwritten, whatever it held.
+        let mut scratch = vec![f32::NAN; plan.scratch_len()];
+        let mut accumulator = vec![0.0; plan.accumulator_len()];
+        let first = images / 2;
+        let (x_first, x_rest) = x.split_at(first * input);
+        let (dy_first, dy_rest) = dy.split_at(first * output);
+        plan.accumulate(first, x_first, dy_first, &mut accumulator, &mut scratch);
+        plan.accumulate(
+            images - first,
+            x_rest,
+            dy_rest,
+            &mut accumulator,
+            &mut scratch,
+        );
+        let mut dw = start.clone();
+        plan.add_to(&accumulator, &mut dw);
+        let error = distance(&dw, &want_dw);
+        assert!(
+            error < 1e-5,
+            "{isa}: weight gradient off by {error}, {shape:?}"
+        );
+
+        let plan = InputGradient::new(isa, shape, &weights);
+        let mut scratch = vec![f32::NAN; plan.scratch_len()];
+        let mut dx = vec![f32::NAN; images * input];
+        plan.run(images, &dy, &mut dx, &mut scratch);
+        let error = distance(&dx, &want_dx);
+        assert!(
+            error < 1e-5,
+            "{isa}: input gradient off by {error}, {shape:?}"
+        );
+    }
+}
+
+fn shapes() -> impl Strategy<Value = ConvShape> {
+    let along = || {
+        (
+            1..=4_usize,
+            1..=3_usize,
+            1..=2_usize,
+            0..=2_usize,
+            0..=2_usize,
+        )
+    };
+    let channels = (1..=20_usize, 1..=20_usize, 1..=3_usize);
+    (1..=12_usize, 1..=12_usize, channels, along(), along()).prop_filter_map(
+        "the window fits",
+        |(height, width, (input, output, groups), v, h)| {
+            let window = Window {
+                kernel: [v.0, h.0],
+                stride: [v.1, h.1],
+                dilation: [v.2, h.2],
+                padding: Padding {
+                    top: v.3,
+                    bottom: v.4,
+                    left: h.3,
+                    right: h.4,
+                },
+            };
+            window.output(height, width)?;
+            Some(ConvShape {
+                input: Shape::new(height, width, input * groups),
+                out_channels: output * groups,
+                window,
+                groups,
+            })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn agree_with_the_reference(shape in shapes(), images in 1..=3_usize, seed: u32) {
+        check(shape, images, u64::from(seed));
+    }
+}
+
+/// The layers of the networks that we ship, at small sizes.
+#[test]
+fn agree_with_the_reference_on_usual_layers() {
+    for (size, input, output, window, images) in [
+        (13, 16, 16, Window::square(3, 1, 1), 2),
+        (12, 16, 32, Window::square(3, 2, 1), 2),
+        (4, 32, 32, Window::square(3, 1, 1), 20),
+        (16, 3, 16, Window::square(3, 1, 1), 1),
+        (9, 16, 32, Window::square(1, 1, 0), 2),
+        (9, 16, 32, Window::square(1, 2, 0), 2),
+        (25, 3, 24, Window::square(7, 2, 3), 1),
+        (1, 64, 10, Window::square(1, 1, 0), 9),
+    ] {
+        let shape = ConvShape {
+            input: Shape::new(size, size, input),
+            out_channels: output,
+            window,
+            groups: 1,
+        };
+        check(shape, images, 7);
+    }
+}
