@@ -1,1 +1,3 @@
 //! Certification: statistics, PREDICT, CERTIFY, anytime certificates, L-bound, fidelity.
+
+pub mod statistics;
