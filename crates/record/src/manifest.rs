@@ -98,7 +98,9 @@ pub struct Manifest {
     pub seed: u64,
     /// What the results guarantee.
     pub guarantee: Guarantee,
-    /// Every other resolved option of the command.
+    /// Every other resolved option of the command. The report reads `top_k`
+    /// (results for different k are never mixed), `samples` (m noises of a
+    /// stochastic model) and `eps` (attacks) from it, where they are there.
     pub configuration: Value,
     /// What computed it.
     pub versions: Versions,

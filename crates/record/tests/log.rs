@@ -1,72 +1,21 @@
 //! Logs as a run meets them: created, killed, resumed, refused, read by others.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
+use common::{manifest, row, write};
 use heatsmooth_record as record;
 use record::{
-    AttackRow, CertifyRow, DataId, Guarantee, Kind, Log, Manifest, ModelId, RecordError, Row,
-    Selection, Table, TableWriter, Versions, manifest_path,
+    AttackRow, CertifyRow, Log, Manifest, RecordError, Row, Table, TableWriter, manifest_path,
 };
-
-fn manifest(images: u64) -> Manifest {
-    Manifest {
-        format: Manifest::FORMAT.into(),
-        version: Manifest::VERSION,
-        kind: Kind::Certify,
-        procedure: "cohen".into(),
-        method: "heat".into(),
-        label: None,
-        model: ModelId {
-            sha256: "aa".into(),
-            path: None,
-        },
-        reference: None,
-        data: DataId {
-            name: "digits".into(),
-            split: "test".into(),
-            sha256: "bb".into(),
-        },
-        selection: Selection::all(images),
-        sigma: Some(0.25),
-        seed: 0,
-        guarantee: Guarantee::SoundSmoothed { alpha: 0.001 },
-        configuration: serde_json::json!({"n": 1000}),
-        versions: Versions::default(),
-    }
-}
-
-fn row(idx: u64) -> CertifyRow {
-    CertifyRow {
-        idx,
-        label: 3,
-        predict: (!idx.is_multiple_of(4)).then_some(3),
-        radius: 0.1 + idx as f64 / 7.0,
-        correct: !idx.is_multiple_of(4),
-        time: Some(Duration::from_micros(1_234_567)),
-        n_a: Some(990),
-        n: Some(1000),
-        p_lower: 0.98,
-        p_correct_l_bound: f64::NAN,
-        extra: vec![1100.0],
-    }
-}
-
-fn write_all(path: &Path, images: u64) {
-    let manifest = manifest(images);
-    let (mut log, opened) = Log::open(path, &manifest, &["samples"]).unwrap();
-    for idx in manifest.selection.indices().skip(opened.rows.len()) {
-        log.append(&row(idx)).unwrap();
-    }
-    log.finish().unwrap();
-}
 
 #[test]
 fn is_written_in_cohens_columns_and_full_precision() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("logs/F.tsv");
-    write_all(&path, 2);
+    write(&path, &manifest(2));
     let expected = "idx\tlabel\tpredict\tradius\tcorrect\ttime\tn_a\tn\tp_lower\tp_correct_l_bound\tsamples\n\
                     0\t3\t-1\t0.1\t0\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n\
                     1\t3\t3\t0.24285714285714285\t1\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n";
@@ -79,11 +28,11 @@ fn is_written_in_cohens_columns_and_full_precision() {
 fn killed_at_any_byte_it_resumes_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
-    write_all(&path, 3);
+    write(&path, &manifest(3));
     let whole = fs::read(&path).unwrap();
     for length in 0..=whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
-        write_all(&path, 3);
+        write(&path, &manifest(3));
         assert_eq!(fs::read(&path).unwrap(), whole, "cut at {length}");
     }
 }
@@ -92,7 +41,7 @@ fn killed_at_any_byte_it_resumes_to_the_same_bytes() {
 fn reading_a_torn_log_stops_before_the_torn_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
-    write_all(&path, 3);
+    write(&path, &manifest(3));
     let whole = fs::read(&path).unwrap();
     // The last cell loses a digit and the newline: it would still read as a row.
     fs::write(&path, &whole[..whole.len() - 2]).unwrap();
@@ -109,7 +58,7 @@ fn reading_a_torn_log_stops_before_the_torn_line() {
 fn another_runs_log_is_refused_with_the_difference_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
-    write_all(&path, 2);
+    write(&path, &manifest(2));
     let before = fs::read(&path).unwrap();
     let other = Manifest {
         seed: 5,

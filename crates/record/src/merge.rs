@@ -1,0 +1,242 @@
+//! Joins the logs of shards into the one that a single run would have written.
+
+use std::path::{Path, PathBuf};
+
+use crate::manifest::differences;
+use crate::{
+    AttackRow, CertifyRow, FidelityRow, Kind, LboundRow, Manifest, RecordError, Row, Selection,
+    Shard, Table, Versions, atomic, manifest_path,
+};
+
+/// What [`merge`] wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// The joined log; its manifest stands beside it.
+    pub path: PathBuf,
+    /// Rows in it.
+    pub rows: usize,
+    /// The programs and instruction sets that computed the shards, if they are
+    /// not all the same: on another CPU type the last bits may differ.
+    pub mixed: Vec<Versions>,
+}
+
+struct Part {
+    path: PathBuf,
+    shard: Shard,
+    manifest: Manifest,
+    table: Table,
+}
+
+/// Joins complete shards of one run into `out` and its manifest. Refuses shards
+/// of different runs (the difference named), a shard that is missing, stands
+/// twice or is not finished, and an `out` that holds something else.
+pub fn merge<P: AsRef<Path>>(shards: &[P], out: &Path) -> Result<Merged, RecordError> {
+    let mut parts = shards
+        .iter()
+        .map(|path| read(path.as_ref()))
+        .collect::<Result<Vec<_>, _>>()?;
+    parts.sort_by_key(|part| part.shard.index);
+    let Some(first) = parts.first() else {
+        return Err(shards_error(
+            "no shards given",
+            "name the logs of all shards",
+        ));
+    };
+    for part in &parts[1..] {
+        belongs(first, part)?;
+    }
+    all_there(&parts)?;
+    let whole = Manifest {
+        selection: Selection {
+            shard: None,
+            ..first.manifest.selection
+        },
+        ..first.manifest.clone()
+    };
+    let mut rows = Vec::new();
+    for part in &parts {
+        rows.extend(finished(part)?);
+    }
+    rows.sort_unstable_by_key(|&(idx, _)| idx);
+    let mut text = first.table.columns().join("\t") + "\n";
+    for (_, line) in &rows {
+        text.push_str(line);
+        text.push('\n');
+    }
+    write(out, &whole, &text)?;
+    let mut mixed: Vec<Versions> = Vec::new();
+    for part in &parts {
+        let versions = Versions {
+            threads: 0,
+            ..part.manifest.versions.clone()
+        };
+        if !mixed.contains(&versions) {
+            mixed.push(versions);
+        }
+    }
+    if mixed.len() == 1 {
+        mixed.clear();
+    }
+    Ok(Merged {
+        path: out.into(),
+        rows: rows.len(),
+        mixed,
+    })
+}
+
+fn read(path: &Path) -> Result<Part, RecordError> {
+    let json = manifest_path(path);
+    if !json.exists() {
+        return Err(RecordError::NoManifest {
+            path: path.into(),
+            manifest: json,
+        });
+    }
+    let manifest = Manifest::read(&json)?;
+    let Some(shard) = manifest.selection.shard else {
+        let reason = format!("{} is a whole log, not a shard", path.display());
+        return Err(shards_error(reason, "name only logs written with --shard"));
+    };
+    Ok(Part {
+        path: path.into(),
+        shard,
+        manifest,
+        table: Table::read(path)?,
+    })
+}
+
+fn belongs(first: &Part, part: &Part) -> Result<(), RecordError> {
+    let ignored = [
+        "versions",
+        "label",
+        "model.path",
+        "reference.path",
+        "selection.shard.index",
+    ];
+    let differences = differences(&part.manifest, &first.manifest, &ignored);
+    if let Some(difference) = differences.first() {
+        let reason = format!(
+            "{} does not belong to {}: {difference}",
+            part.path.display(),
+            first.path.display()
+        );
+        return Err(shards_error(reason, "merge only shards of one run"));
+    }
+    if part.table.columns() != first.table.columns() {
+        return Err(RecordError::Header {
+            path: part.path.clone(),
+            found: part.table.columns().join(" "),
+            wanted: first.table.columns().join(" "),
+        });
+    }
+    Ok(())
+}
+
+fn all_there(parts: &[Part]) -> Result<(), RecordError> {
+    let count = parts[0].shard.count;
+    for pair in parts.windows(2) {
+        if pair[0].shard.index == pair[1].shard.index {
+            let (a, b) = (pair[0].path.display(), pair[1].path.display());
+            let reason = format!(
+                "shard {}/{count} is given twice: {a} and {b}",
+                pair[0].shard.index
+            );
+            return Err(shards_error(reason, "name each shard once"));
+        }
+    }
+    if let Some(part) = parts
+        .iter()
+        .find(|part| !(1..=count).contains(&part.shard.index))
+    {
+        let reason = format!(
+            "{}: there is no shard {}/{count}",
+            part.path.display(),
+            part.shard.index
+        );
+        return Err(shards_error(reason, "shards count from 1/N to N/N"));
+    }
+    let missing: Vec<String> = (1..=count)
+        .filter(|index| parts.iter().all(|part| part.shard.index != *index))
+        .take(20)
+        .map(|index| format!("{index}/{count}"))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let reason = format!("of {count} shards, {} missing", missing.join(", "));
+    Err(shards_error(
+        reason,
+        "run the missing shards, or name their logs too",
+    ))
+}
+
+/// The lines of a shard with their images, if these are all that it should have.
+fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
+    let table = &part.table;
+    let images = match part.manifest.kind {
+        Kind::Certify => images::<CertifyRow>(table)?,
+        Kind::Attack => images::<AttackRow>(table)?,
+        Kind::Lbound => images::<LboundRow>(table)?,
+        Kind::Fidelity => images::<FidelityRow>(table)?,
+    };
+    let mut sorted = images.clone();
+    sorted.sort_unstable();
+    let expected: Vec<u64> = part.manifest.selection.indices().collect();
+    if sorted == expected {
+        return Ok(images
+            .into_iter()
+            .zip(table.lines().map(|(_, line)| line))
+            .collect());
+    }
+    let Shard { index, count } = part.shard;
+    let path = part.path.display();
+    let (reason, hint) = match expected
+        .iter()
+        .find(|image| sorted.binary_search(image).is_err())
+    {
+        Some(image) => (
+            format!(
+                "shard {index}/{count} ({path}) has {} of {} images; image {image} is missing",
+                sorted.len(),
+                expected.len()
+            ),
+            "run that shard's command again: it continues where it stopped",
+        ),
+        None => (
+            format!("shard {index}/{count} ({path}) holds images that are not its own"),
+            "remove that log and run the shard again",
+        ),
+    };
+    Err(shards_error(reason, hint))
+}
+
+fn images<R: Row>(table: &Table) -> Result<Vec<u64>, RecordError> {
+    Ok(table.rows::<R>()?.iter().map(Row::idx).collect())
+}
+
+fn write(out: &Path, whole: &Manifest, text: &str) -> Result<(), RecordError> {
+    let json = manifest_path(out);
+    if json.exists() {
+        let differences = Manifest::read(&json)?.differences(whole);
+        if !differences.is_empty() {
+            return Err(RecordError::Differs {
+                path: json,
+                differences,
+            });
+        }
+    } else if out.exists() {
+        return Err(RecordError::NoManifest {
+            path: out.into(),
+            manifest: json,
+        });
+    }
+    whole.write(&json)?;
+    atomic::write(out, text.as_bytes())
+}
+
+fn shards_error(reason: impl Into<String>, hint: &str) -> RecordError {
+    RecordError::Shards {
+        reason: reason.into(),
+        hint: hint.into(),
+    }
+}

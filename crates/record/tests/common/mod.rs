@@ -1,0 +1,59 @@
+//! A small certification log.
+
+use std::path::Path;
+use std::time::Duration;
+
+use heatsmooth_record::{
+    CertifyRow, DataId, Guarantee, Kind, Log, Manifest, ModelId, Selection, Versions,
+};
+
+pub fn manifest(images: u64) -> Manifest {
+    Manifest {
+        format: Manifest::FORMAT.into(),
+        version: Manifest::VERSION,
+        kind: Kind::Certify,
+        procedure: "cohen".into(),
+        method: "heat".into(),
+        label: None,
+        model: ModelId {
+            sha256: "aa".into(),
+            path: None,
+        },
+        reference: None,
+        data: DataId {
+            name: "digits".into(),
+            split: "test".into(),
+            sha256: "bb".into(),
+        },
+        selection: Selection::all(images),
+        sigma: Some(0.25),
+        seed: 0,
+        guarantee: Guarantee::SoundSmoothed { alpha: 0.001 },
+        configuration: serde_json::json!({"n": 1000}),
+        versions: Versions::default(),
+    }
+}
+
+pub fn row(idx: u64) -> CertifyRow {
+    CertifyRow {
+        idx,
+        label: 3,
+        predict: (!idx.is_multiple_of(4)).then_some(3),
+        radius: 0.1 + idx as f64 / 7.0,
+        correct: !idx.is_multiple_of(4),
+        time: Some(Duration::from_micros(1_234_567)),
+        n_a: Some(990),
+        n: Some(1000),
+        p_lower: 0.98,
+        p_correct_l_bound: f64::NAN,
+        extra: vec![1100.0],
+    }
+}
+
+pub fn write(path: &Path, manifest: &Manifest) {
+    let (mut log, opened) = Log::open(path, manifest, &["samples"]).unwrap();
+    for idx in manifest.selection.indices().skip(opened.rows.len()) {
+        log.append(&row(idx)).unwrap();
+    }
+    log.finish().unwrap();
+}

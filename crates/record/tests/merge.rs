@@ -1,0 +1,144 @@
+//! Shards join to the bytes of a single run, or not at all.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{manifest, write};
+use heatsmooth_record::{CertifyRow, Log, Manifest, Selection, Shard, manifest_path, merge};
+
+const IMAGES: u64 = 10;
+
+fn shard(index: u64, count: u64) -> Manifest {
+    let shard = Some(Shard { index, count });
+    Manifest {
+        selection: Selection {
+            shard,
+            ..Selection::all(IMAGES)
+        },
+        ..manifest(IMAGES)
+    }
+}
+
+fn write_shards(folder: &Path, count: u64) -> Vec<PathBuf> {
+    (1..=count)
+        .map(|index| {
+            let path = folder.join(format!("{index}.tsv"));
+            write(&path, &shard(index, count));
+            path
+        })
+        .collect()
+}
+
+fn error(shards: &[PathBuf], out: &Path) -> String {
+    let error = merge(shards, out).unwrap_err();
+    assert!(!out.exists() && !manifest_path(out).exists());
+    error.to_string()
+}
+
+#[test]
+fn shards_join_to_the_bytes_of_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let single = folder.path().join("single.tsv");
+    write(&single, &manifest(IMAGES));
+    let mut shards = write_shards(folder.path(), 3);
+    shards.reverse();
+    let out = folder.path().join("merged.tsv");
+    let merged = merge(&shards, &out).unwrap();
+    assert_eq!((merged.rows, merged.mixed.len()), (10, 0));
+    for path in [Path::to_path_buf, manifest_path] {
+        assert_eq!(
+            fs::read(path(&out)).unwrap(),
+            fs::read(path(&single)).unwrap()
+        );
+    }
+    // Again is harmless; over another run's log it is refused.
+    merge(&shards, &out).unwrap();
+    let other = folder.path().join("other.tsv");
+    write(
+        &other,
+        &Manifest {
+            seed: 9,
+            ..manifest(IMAGES)
+        },
+    );
+    assert!(
+        merge(&shards, &other)
+            .unwrap_err()
+            .to_string()
+            .ends_with("seed is 9, wanted 0")
+    );
+}
+
+#[test]
+fn what_is_missing_or_foreign_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = write_shards(folder.path(), 4);
+    let out = folder.path().join("merged.tsv");
+    assert_eq!(error(&[], &out), "cannot merge: no shards given");
+    let two = [shards[0].clone(), shards[2].clone()];
+    assert_eq!(
+        error(&two, &out),
+        "cannot merge: of 4 shards, 2/4, 4/4 missing"
+    );
+    let twice = [&shards[..], &shards[1..2]].concat();
+    assert!(error(&twice, &out).starts_with("cannot merge: shard 2/4 is given twice"));
+
+    let whole = folder.path().join("whole.tsv");
+    write(&whole, &manifest(IMAGES));
+    assert!(error(&[whole], &out).ends_with("whole.tsv is a whole log, not a shard"));
+
+    let foreign = folder.path().join("foreign.tsv");
+    write(
+        &foreign,
+        &Manifest {
+            sigma: Some(0.5),
+            ..shard(2, 4)
+        },
+    );
+    let mixed = [shards[0].clone(), foreign];
+    assert!(error(&mixed, &out).ends_with("1.tsv: sigma is 0.5, wanted 0.25"));
+
+    // Shard 2 of 4 covers images 1, 5 and 9; the last row is torn.
+    let text = fs::read_to_string(&shards[1]).unwrap();
+    fs::write(&shards[1], &text[..text.len() - 3]).unwrap();
+    let found = merge(&shards, &out).unwrap_err();
+    assert!(
+        found
+            .to_string()
+            .ends_with("has 2 of 3 images; image 9 is missing"),
+        "{found}"
+    );
+    assert!(
+        found
+            .hint()
+            .unwrap()
+            .contains("run that shard's command again")
+    );
+    fs::write(&shards[1], text.replace("\n9\t", "\n8\t")).unwrap();
+    assert!(error(&shards, &out).ends_with("has 3 of 3 images; image 9 is missing"));
+}
+
+#[test]
+fn shards_of_different_machines_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shards = Vec::new();
+    for (index, isa) in [(1, "avx2"), (2, "portable")] {
+        let mut manifest = shard(index, 2);
+        manifest.versions.isa = isa.into();
+        shards.push(folder.path().join(format!("{index}.tsv")));
+        write(&shards[index as usize - 1], &manifest);
+    }
+    let out = folder.path().join("merged.tsv");
+    let merged = merge(&shards, &out).unwrap();
+    let isa: Vec<&str> = merged
+        .mixed
+        .iter()
+        .map(|versions| versions.isa.as_str())
+        .collect();
+    assert_eq!(isa, ["avx2", "portable"]);
+    // The joined log is a finished log: opening it finds nothing left to do.
+    let (_, opened) = Log::<CertifyRow>::open(&out, &manifest(IMAGES), &["samples"]).unwrap();
+    assert_eq!(opened.rows.len(), 10);
+}
