@@ -1,0 +1,72 @@
+//! A graph with its weights and where they come from.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::graph::Graph;
+use crate::init::initialise;
+use crate::parameters::Parameters;
+
+/// Where a model comes from: what its file says about it besides the weights.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelInfo {
+    /// Name of the built-in architecture, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// Class names, in the order of the logits; may be empty.
+    #[serde(default)]
+    pub classes: Vec<String>,
+    /// How the weights were made: `baseline`, `gaussian`, `smoothadv`,
+    /// `adversarial`, `heat`, or `imported`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The noise level that the model was trained for, in units of pixels
+    /// scaled to [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
+    /// Hyper-parameters of the method.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub hyper_parameters: Map<String, Value>,
+    /// Name of the training data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// SHA-256 of the training data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_sha256: Option<String>,
+    /// SHA-256 of the file of the model that this one was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_sha256: Option<String>,
+    /// Version of the program that wrote the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// A network: graph, parameters and provenance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// What is computed.
+    pub graph: Graph,
+    /// With which weights.
+    pub parameters: Parameters,
+    /// Where they come from.
+    pub info: ModelInfo,
+}
+
+impl Model {
+    /// Fresh random weights for a graph, a pure function of the seed.
+    pub fn initialised(graph: Graph, seed: u64, info: ModelInfo) -> Self {
+        let parameters = initialise(&graph, seed);
+        Self {
+            graph,
+            parameters,
+            info,
+        }
+    }
+
+    /// Name of a class: from the file, or its number.
+    pub fn class_name(&self, class: usize) -> String {
+        let name = self.info.classes.get(class).cloned();
+        name.unwrap_or_else(|| class.to_string())
+    }
+}

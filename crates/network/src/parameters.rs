@@ -1,0 +1,160 @@
+//! Named parameters and their gradients.
+
+use std::ops::Range;
+
+use crate::graph::Graph;
+
+/// What a parameter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Weight of a convolution or linear layer: the only role that decays.
+    Weight,
+    /// Bias of a convolution or linear layer.
+    Bias,
+    /// Scale of a batch norm.
+    NormScale,
+    /// Shift of a batch norm.
+    NormShift,
+    /// Running mean of a batch norm; not trained.
+    RunningMean,
+    /// Running variance of a batch norm (unbiased); not trained.
+    RunningVariance,
+}
+
+impl Role {
+    /// Moved by the optimiser.
+    pub fn trainable(self) -> bool {
+        !matches!(self, Role::RunningMean | Role::RunningVariance)
+    }
+}
+
+/// Name, shape and role of one parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterSpec {
+    /// `node.weight`, `node.bias`, `node.running_mean` or `node.running_var`.
+    pub name: String,
+    /// As in PyTorch: OIHW, out x in, or channels.
+    pub shape: Vec<usize>,
+    /// What it is for.
+    pub role: Role,
+}
+
+impl ParameterSpec {
+    /// Number of values.
+    #[expect(clippy::len_without_is_empty, reason = "no parameter is empty")]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// Values of all parameters of a graph, in the order of
+/// [`Graph::parameters`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    values: Vec<Vec<f32>>,
+}
+
+impl Parameters {
+    /// Takes values that fit the graph.
+    ///
+    /// # Panics
+    /// If a length differs from its specification.
+    pub fn new(graph: &Graph, values: Vec<Vec<f32>>) -> Self {
+        assert_eq!(values.len(), graph.parameters().len());
+        for (values, spec) in values.iter().zip(graph.parameters()) {
+            assert_eq!(values.len(), spec.len(), "{}", spec.name);
+        }
+        Self { values }
+    }
+
+    /// Values of one parameter.
+    pub fn get(&self, index: usize) -> &[f32] {
+        &self.values[index]
+    }
+
+    /// Values of one parameter, to be changed.
+    pub fn get_mut(&mut self, index: usize) -> &mut [f32] {
+        &mut self.values[index]
+    }
+
+    /// All parameters in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.values.iter().map(Vec::as_slice)
+    }
+
+    /// All parameters in order, to be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [f32]> {
+        self.values.iter_mut().map(Vec::as_mut_slice)
+    }
+
+    /// `running <- (1 - momentum) * running + momentum * batch` for one batch
+    /// norm, whose parameters are `range`; the variance enters unbiased, as in
+    /// PyTorch: `variance * rows / (rows - 1)`.
+    pub fn update_running(
+        &mut self,
+        range: Range<usize>,
+        momentum: f32,
+        mean: &[f32],
+        variance: &[f32],
+        rows: usize,
+    ) {
+        let unbias = rows as f32 / (rows.max(2) - 1) as f32;
+        let (running_mean, running_variance) = (range.end - 2, range.end - 1);
+        for (r, m) in self.values[running_mean].iter_mut().zip(mean) {
+            *r += momentum * (m - *r);
+        }
+        for (r, v) in self.values[running_variance].iter_mut().zip(variance) {
+            *r += momentum * (v * unbias - *r);
+        }
+    }
+}
+
+/// Gradients of all parameters, aligned with [`Parameters`]; those of running
+/// statistics are empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gradients {
+    values: Vec<Vec<f32>>,
+}
+
+impl Gradients {
+    /// Zeros for every trainable parameter.
+    pub fn zeros(graph: &Graph) -> Self {
+        let values = graph
+            .parameters()
+            .iter()
+            .map(|spec| vec![0.0; if spec.role.trainable() { spec.len() } else { 0 }])
+            .collect();
+        Self { values }
+    }
+
+    /// Sets everything to zero.
+    pub fn clear(&mut self) {
+        self.values.iter_mut().for_each(|g| g.fill(0.0));
+    }
+
+    /// Gradient of one parameter.
+    pub fn get(&self, index: usize) -> &[f32] {
+        &self.values[index]
+    }
+
+    /// Gradient of one parameter, to be added to.
+    pub fn get_mut(&mut self, index: usize) -> &mut [f32] {
+        &mut self.values[index]
+    }
+
+    /// All gradients in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.values.iter().map(Vec::as_slice)
+    }
+
+    /// All gradients in order, to be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [f32]> {
+        self.values.iter_mut().map(Vec::as_mut_slice)
+    }
+
+    /// Euclidean norm over all parameters, summed in `f64`.
+    pub fn norm(&self) -> f64 {
+        let square = |g: &[f32]| g.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
+        self.iter().map(square).sum::<f64>().sqrt()
+    }
+}

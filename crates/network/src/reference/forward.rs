@@ -1,0 +1,205 @@
+//! Forward pass, node by node.
+
+use kernels::geometry::Shape;
+use kernels::reference::{
+    self, BatchStatistics, Real, average_pool, batch_norm_eval, batch_statistics, max_pool,
+};
+
+use super::ReferenceTape;
+use crate::graph::Graph;
+use crate::op::Op;
+use crate::verbs::Mode;
+
+/// Evaluates every node for all images.
+pub(super) fn run<T: Real>(
+    graph: &Graph,
+    values: &[Vec<T>],
+    images: &[T],
+    mode: Mode,
+) -> ReferenceTape<T> {
+    let count = images.len() / graph.input().len();
+    let mut tape = ReferenceTape {
+        mode,
+        images: count,
+        activations: vec![images.to_vec()],
+        statistics: vec![None],
+    };
+    for id in 1..graph.nodes().len() {
+        let mut y = vec![T::ZERO; count * graph.shape(id).len()];
+        let statistics = node(graph, values, id, &tape, &mut y);
+        tape.activations.push(y);
+        tape.statistics.push(statistics);
+    }
+    tape
+}
+
+/// Splits `x` and `y` into images.
+fn each<'a, T>(
+    x: &'a [T],
+    input: Shape,
+    y: &'a mut [T],
+    output: Shape,
+) -> impl Iterator<Item = (&'a [T], &'a mut [T])> {
+    x.chunks_exact(input.len())
+        .zip(y.chunks_exact_mut(output.len()))
+}
+
+fn add_bias<T: Real>(bias: Option<&Vec<T>>, y: &mut [T]) {
+    if let Some(bias) = bias {
+        for row in y.chunks_exact_mut(bias.len()) {
+            row.iter_mut().zip(bias).for_each(|(y, &b)| *y += b);
+        }
+    }
+}
+
+/// Evaluates one node into `y`; returns the batch statistics that it used.
+fn node<T: Real>(
+    graph: &Graph,
+    values: &[Vec<T>],
+    id: usize,
+    tape: &ReferenceTape<T>,
+    y: &mut [T],
+) -> Option<BatchStatistics<T>> {
+    let node = &graph.nodes()[id];
+    let (input, output) = (graph.input_of(id), graph.shape(id));
+    let x = tape.activations[node.inputs[0]].as_slice();
+    let second = || tape.activations[node.inputs[1]].as_slice();
+    let values = &values[graph.parameters_of(id)];
+    match &node.op {
+        Op::Input { .. } => unreachable!("only node 0 is an input"),
+        Op::Affine { scale, shift } => {
+            for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
+                let c = i % input.channels;
+                *y = x * T::from_f32(scale[c % scale.len()]) + T::from_f32(shift[c % shift.len()]);
+            }
+        }
+        op @ Op::Conv { .. } => {
+            let shape = op.conv_shape(input).expect("a convolution");
+            for (x, y) in each(x, input, y, output) {
+                reference::conv(&shape, x, &values[0], y);
+            }
+            add_bias(values.get(1), y);
+        }
+        Op::BatchNorm {
+            epsilon,
+            scale,
+            shift,
+            ..
+        } => {
+            let trainable = values.len() - 2;
+            let (mean, variance) = (&values[trainable], &values[trainable + 1]);
+            let scale = scale.then(|| values[0].as_slice());
+            let shift = shift.then(|| values[trainable - 1].as_slice());
+            let epsilon = T::from_f32(*epsilon);
+            if tape.mode == Mode::Eval {
+                batch_norm_eval((mean, variance), epsilon, scale, shift, x, y);
+            } else {
+                let s = batch_statistics(input.channels, x);
+                batch_norm_eval((&s.mean, &s.variance), epsilon, scale, shift, x, y);
+                return Some(s);
+            }
+        }
+        Op::Activation(activation) => {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = T::from_f64(activation.value(x.to_f64()));
+            }
+        }
+        Op::Add => {
+            for ((y, &a), &b) in y.iter_mut().zip(x).zip(second()) {
+                *y = a + b;
+            }
+        }
+        Op::Mul => {
+            let factors = factor_index(input, graph.shape(node.inputs[1]));
+            for (i, (y, &a)) in y.iter_mut().zip(x).enumerate() {
+                *y = a * second()[factors(i)];
+            }
+        }
+        Op::Concat => {
+            let mut first = 0;
+            for &source in &node.inputs {
+                let channels = graph.shape(source).channels;
+                let rows = tape.activations[source].chunks_exact(channels);
+                for (from, to) in rows.zip(y.chunks_exact_mut(output.channels)) {
+                    to[first..first + channels].copy_from_slice(from);
+                }
+                first += channels;
+            }
+        }
+        Op::MaxPool { window } => {
+            for (x, y) in each(x, input, y, output) {
+                max_pool(input, window, x, y);
+            }
+        }
+        Op::AveragePool {
+            window,
+            count_padding,
+        } => {
+            for (x, y) in each(x, input, y, output) {
+                average_pool(input, window, *count_padding, x, y);
+            }
+        }
+        Op::GlobalAveragePool => {
+            let n = T::from_f64(input.pixels() as f64);
+            for (x, y) in each(x, input, y, output) {
+                for pixel in x.chunks_exact(input.channels) {
+                    y.iter_mut().zip(pixel).for_each(|(y, &x)| *y += x);
+                }
+                y.iter_mut().for_each(|y| *y = *y / n);
+            }
+        }
+        Op::Subsample { .. } | Op::Pad { .. } | Op::Flatten => {
+            for (x, y) in each(x, input, y, output) {
+                moves(&node.op, input, output, |i, o| y[o] = x[i]);
+            }
+        }
+        Op::Linear { .. } => {
+            for (x, y) in each(x, input, y, output) {
+                for (y, w) in y.iter_mut().zip(values[0].chunks_exact(x.len())) {
+                    for (&w, &x) in w.iter().zip(x) {
+                        *y += w * x;
+                    }
+                }
+            }
+            add_bias(values.get(1), y);
+        }
+    }
+    None
+}
+
+/// Index of [`Op::Mul`]'s second factor for element `i` of the first.
+pub(super) fn factor_index(first: Shape, second: Shape) -> impl Fn(usize) -> usize {
+    move |i| {
+        if first == second {
+            i
+        } else {
+            i / first.len() * first.channels + i % first.channels
+        }
+    }
+}
+
+/// Calls `visit(input element, output element)` for every element of one image
+/// that [`Op::Subsample`], [`Op::Pad`] or [`Op::Flatten`] moves.
+pub(super) fn moves(op: &Op, input: Shape, output: Shape, mut visit: impl FnMut(usize, usize)) {
+    let at = |s: Shape, y: usize, x: usize, c: usize| (y * s.width + x) * s.channels + c;
+    for c in 0..input.channels {
+        for y in 0..input.height {
+            for x in 0..input.width {
+                let from = at(input, y, x, c);
+                match op {
+                    Op::Subsample { stride: [v, h] } if y % v == 0 && x % h == 0 => {
+                        visit(from, at(output, y / v, x / h, c));
+                    }
+                    Op::Pad {
+                        padding: p,
+                        channels,
+                    } => {
+                        visit(from, at(output, y + p.top, x + p.left, c + channels[0]));
+                    }
+                    Op::Flatten => visit(from, (c * input.height + y) * input.width + x),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
