@@ -10,8 +10,14 @@
 //! [`reference`] holds the specification: plain loops, generic over `f32` and
 //! `f64`, against which every fast kernel is tested.
 
+pub mod backward;
+pub mod buffer;
+pub mod conv;
+mod gemm;
 pub mod geometry;
 pub mod gradient;
 pub mod isa;
+pub mod norm;
 pub mod reference;
 pub mod simd;
+mod winograd;
