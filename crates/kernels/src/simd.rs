@@ -142,8 +142,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn float_from_bits(self, a: Self::U) -> Self::V;
 }
 
-/// `max(x, 0)`, and 0 for a value that is not a number.
+/// `max(x, 0)`; a value that is not a number stays one.
 #[inline(always)]
 pub fn relu<S: Simd>(s: S, x: S::V) -> S::V {
-    s.max(x, s.zero())
+    s.max(s.zero(), x)
 }

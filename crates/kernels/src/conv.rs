@@ -1,0 +1,218 @@
+//! Convolution: packed weights, one of several algorithms, a fused epilogue.
+
+mod choice;
+mod depthwise;
+mod direct;
+mod padded;
+
+pub use choice::Algorithm;
+
+use crate::geometry::{ConvShape, Padding, Shape, Window};
+use crate::isa::Isa;
+use crate::winograd::Winograd;
+use depthwise::Depthwise;
+use direct::Direct;
+
+/// What is done to the sums before they are written:
+/// `y = relu(conv(x) + bias + residual)`, each part optional.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Epilogue<'a> {
+    /// One value per output channel.
+    pub bias: Option<&'a [f32]>,
+    /// Of the shape of the output.
+    pub residual: Option<&'a [f32]>,
+    /// Clip at 0.
+    pub relu: bool,
+}
+
+/// An [`Epilogue`] as addresses; null where there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct RawEpilogue {
+    pub bias: *const f32,
+    pub residual: *const f32,
+    pub relu: bool,
+}
+
+impl Epilogue<'_> {
+    /// Checks the lengths.
+    fn raw(&self, channels: usize, len: usize) -> RawEpilogue {
+        if let Some(bias) = self.bias {
+            assert_eq!(bias.len(), channels, "one bias per output channel");
+        }
+        if let Some(residual) = self.residual {
+            assert_eq!(residual.len(), len, "the residual has the output's shape");
+        }
+        RawEpilogue {
+            bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
+            residual: self.residual.map_or(std::ptr::null(), <[f32]>::as_ptr),
+            relu: self.relu,
+        }
+    }
+}
+
+/// A convolution ready to run: geometry, packed weights, algorithm.
+#[derive(Clone, Debug)]
+pub struct Conv {
+    isa: Isa,
+    shape: ConvShape,
+    method: Method,
+}
+
+#[derive(Clone, Debug)]
+enum Method {
+    Direct(Direct),
+    Winograd(Winograd),
+    Depthwise(Depthwise),
+}
+
+impl Conv {
+    /// Packs `weights` (`out x in/groups x kh x kw`) for the algorithm that
+    /// [`Algorithm::choose`] names.
+    ///
+    /// # Panics
+    /// If the window does not fit, the groups do not divide the channels, or
+    /// the number of weights is not [`ConvShape::weights`].
+    pub fn new(isa: Isa, shape: ConvShape, weights: &[f32]) -> Self {
+        Self::with_algorithm(isa, shape, weights, Algorithm::choose(&shape))
+    }
+
+    /// The same with a given algorithm; one that cannot do the shape is
+    /// replaced by [`Algorithm::Direct`], which can do every one.
+    pub fn with_algorithm(
+        isa: Isa,
+        shape: ConvShape,
+        weights: &[f32],
+        algorithm: Algorithm,
+    ) -> Self {
+        assert_eq!(weights.len(), shape.weights(), "number of weights");
+        assert!(
+            shape.input.channels.is_multiple_of(shape.groups)
+                && shape.out_channels.is_multiple_of(shape.groups),
+            "groups divide both channel counts"
+        );
+        let method = match algorithm {
+            _ if !algorithm.can(&shape) => Method::Direct(Direct::new(isa, shape, weights)),
+            Algorithm::Direct => Method::Direct(Direct::new(isa, shape, weights)),
+            Algorithm::Depthwise => Method::Depthwise(Depthwise::new(isa, shape, weights)),
+            Algorithm::Winograd2 => Method::Winograd(Winograd::new(isa, shape, weights, 2)),
+            Algorithm::Winograd4 => Method::Winograd(Winograd::new(isa, shape, weights, 4)),
+        };
+        Self { isa, shape, method }
+    }
+
+    /// The convolution that pulls `dL/dy` back to `dL/dx`: rotated windows,
+    /// channels swapped, padding `dilation*(kernel-1) - padding`.
+    ///
+    /// `None` if the stride is not 1 or the padding exceeds the window's reach:
+    /// the pull-back is then not a convolution of this kind.
+    pub fn input_gradient(isa: Isa, shape: ConvShape, weights: &[f32]) -> Option<Self> {
+        let back = pulled_back(&shape)?;
+        let rotated = rotate(&shape, weights);
+        Some(Self::new(isa, back, &rotated))
+    }
+
+    /// The algorithm in use.
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.method {
+            Method::Direct(_) => Algorithm::Direct,
+            Method::Depthwise(_) => Algorithm::Depthwise,
+            Method::Winograd(w) if w.size() == 2 => Algorithm::Winograd2,
+            Method::Winograd(_) => Algorithm::Winograd4,
+        }
+    }
+
+    /// The geometry.
+    pub fn shape(&self) -> &ConvShape {
+        &self.shape
+    }
+
+    /// Floats of scratch that [`Conv::run`] needs for so many images.
+    pub fn scratch_len(&self, images: usize) -> usize {
+        match &self.method {
+            Method::Direct(d) => d.scratch_len(images),
+            Method::Winograd(w) => w.scratch_len(images),
+            Method::Depthwise(d) => d.scratch_len(),
+        }
+    }
+
+    /// `y = epilogue(conv(x))` for `images` images; `y` may hold anything.
+    ///
+    /// # Panics
+    /// If a slice has the wrong length (`scratch`: too short).
+    pub fn run(
+        &self,
+        images: usize,
+        x: &[f32],
+        epilogue: Epilogue<'_>,
+        y: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let output = self.shape.output();
+        assert_eq!(x.len(), images * self.shape.input.len(), "input length");
+        assert_eq!(y.len(), images * output.len(), "output length");
+        assert!(scratch.len() >= self.scratch_len(images), "scratch length");
+        let epilogue = epilogue.raw(output.channels, y.len());
+        match &self.method {
+            Method::Direct(d) => d.run(self.isa, images, x, epilogue, y, scratch),
+            Method::Winograd(w) => w.run(self.isa, images, x, epilogue, y, scratch),
+            Method::Depthwise(d) => d.run(self.isa, images, x, epilogue, y, scratch),
+        }
+    }
+}
+
+/// Geometry of the pull-back of a convolution with stride 1.
+fn pulled_back(shape: &ConvShape) -> Option<ConvShape> {
+    let Window {
+        kernel,
+        stride,
+        padding,
+        dilation,
+    } = shape.window;
+    if stride != [1, 1] {
+        return None;
+    }
+    let reach = [dilation[0] * (kernel[0] - 1), dilation[1] * (kernel[1] - 1)];
+    Some(ConvShape {
+        input: shape.output(),
+        out_channels: shape.input.channels,
+        window: Window {
+            padding: Padding {
+                top: reach[0].checked_sub(padding.top)?,
+                left: reach[1].checked_sub(padding.left)?,
+                bottom: reach[0].checked_sub(padding.bottom)?,
+                right: reach[1].checked_sub(padding.right)?,
+            },
+            ..shape.window
+        },
+        groups: shape.groups,
+    })
+}
+
+/// Weights with the window turned by 180 degrees and the channels swapped
+/// within each group.
+fn rotate(shape: &ConvShape, weights: &[f32]) -> Vec<f32> {
+    let taps = shape.window.kernel[0] * shape.window.kernel[1];
+    let (inputs, outputs) = (shape.in_per_group(), shape.out_channels / shape.groups);
+    let mut rotated = vec![0.0; weights.len()];
+    for (o, filters) in weights.chunks_exact(inputs * taps).enumerate() {
+        let (group, o) = (o / outputs, o % outputs);
+        for (i, filter) in filters.chunks_exact(taps).enumerate() {
+            let at = ((group * inputs + i) * outputs + o) * taps;
+            for (to, from) in rotated[at..at + taps].iter_mut().zip(filter.iter().rev()) {
+                *to = *from;
+            }
+        }
+    }
+    rotated
+}
+
+/// Height and width of `input` with its zeros around it.
+fn padded_size(input: Shape, padding: Padding) -> [usize; 2] {
+    [
+        input.height + padding.top + padding.bottom,
+        input.width + padding.left + padding.right,
+    ]
+}
+
+#[cfg(test)]
+mod tests;

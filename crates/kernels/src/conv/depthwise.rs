@@ -1,0 +1,128 @@
+//! Depthwise convolution: every channel has its own window.
+
+use super::padded::pad;
+use super::{RawEpilogue, padded_size};
+use crate::buffer::Buffer;
+use crate::geometry::ConvShape;
+use crate::isa::{Isa, Kernel};
+use crate::simd::{Simd, relu};
+
+#[derive(Clone, Debug)]
+pub(super) struct Depthwise {
+    shape: ConvShape,
+    /// `tap x channels`.
+    weights: Buffer,
+    /// Offset of each tap from the window's first one, in the padded image.
+    taps: Vec<usize>,
+}
+
+impl Depthwise {
+    pub fn new(_: Isa, shape: ConvShape, weights: &[f32]) -> Self {
+        let [kh, kw] = shape.window.kernel;
+        let [dh, dw] = shape.window.dilation;
+        let channels = shape.input.channels;
+        let row = padded_size(shape.input, shape.window.padding)[1] * channels;
+        let mut packed = Buffer::zeroed(weights.len());
+        for (t, to) in packed.chunks_exact_mut(channels).enumerate() {
+            for (c, to) in to.iter_mut().enumerate() {
+                *to = weights[c * kh * kw + t];
+            }
+        }
+        Self {
+            shape,
+            weights: packed,
+            taps: (0..kh * kw)
+                .map(|t| t / kw * dh * row + t % kw * dw * channels)
+                .collect(),
+        }
+    }
+
+    pub fn scratch_len(&self) -> usize {
+        let [height, width] = padded_size(self.shape.input, self.shape.window.padding);
+        height * width * self.shape.input.channels
+    }
+
+    pub fn run(
+        &self,
+        isa: Isa,
+        images: usize,
+        x: &[f32],
+        epilogue: RawEpilogue,
+        y: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let (in_len, out_len) = (self.shape.input.len(), self.shape.output().len());
+        let padded = &mut scratch[..self.scratch_len()];
+        for image in 0..images {
+            let x = &x[image * in_len..][..in_len];
+            pad(self.shape.input, self.shape.window.padding, x, padded);
+            let residual = if epilogue.residual.is_null() {
+                epilogue.residual
+            } else {
+                // SAFETY: the residual is as long as the whole output.
+                unsafe { epilogue.residual.add(image * out_len) }
+            };
+            isa.dispatch(Run {
+                depthwise: self,
+                x: padded,
+                epilogue: RawEpilogue {
+                    residual,
+                    ..epilogue
+                },
+                y: &mut y[image * out_len..][..out_len],
+            });
+        }
+    }
+}
+
+struct Run<'a> {
+    depthwise: &'a Depthwise,
+    x: &'a [f32],
+    epilogue: RawEpilogue,
+    y: &'a mut [f32],
+}
+
+impl Kernel for Run<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let d = self.depthwise;
+        let (output, window) = (d.shape.output(), d.shape.window);
+        let channels = output.channels;
+        let row = padded_size(d.shape.input, window.padding)[1] * channels;
+        for (pixel, y) in self.y.chunks_exact_mut(channels).enumerate() {
+            let (oy, ox) = (pixel / output.width, pixel % output.width);
+            let first = oy * window.stride[0] * row + ox * window.stride[1] * channels;
+            let mut c = 0;
+            while c < channels {
+                let n = S::LANES.min(channels - c);
+                // SAFETY: a pixel's taps lie inside the padded image because
+                // the window fits; bias and residual were checked by the
+                // caller; at most `channels - c` floats are touched.
+                unsafe {
+                    let mut sum = s.zero();
+                    for (t, &tap) in d.taps.iter().enumerate() {
+                        debug_assert!(first + tap + c + n <= self.x.len());
+                        let x = s.load_partial(self.x.as_ptr().add(first + tap + c), n);
+                        let w = s.load_partial(d.weights.as_ptr().add(t * channels + c), n);
+                        sum = s.mul_add(x, w, sum);
+                    }
+                    let e = &self.epilogue;
+                    if !e.bias.is_null() {
+                        sum = s.add(sum, s.load_partial(e.bias.add(c), n));
+                    }
+                    if !e.residual.is_null() {
+                        let r = e.residual.add(pixel * channels + c);
+                        sum = s.add(sum, s.load_partial(r, n));
+                    }
+                    if e.relu {
+                        sum = relu(s, sum);
+                    }
+                    s.store_partial(y.as_mut_ptr().add(c), n, sum);
+                }
+                c += S::LANES;
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The register tile behind convolution, Winograd and linear layers.
+//!
+//! A tile is `MR` rows (pixels) by `NV` vectors of output channels. Per step of
+//! the depth it loads `NV` vectors of packed weights and broadcasts one value
+//! of every row: with 6 x 2 on 16 registers, 12 multiply-adds for 8 loads, so
+//! that the multipliers are the limit. Every output is one chain of
+//! multiply-adds in the order of the depth, whatever tile it falls into: so a
+//! result does not depend on what else is computed in the call.
+
+use crate::buffer::Buffer;
+use crate::isa::{Isa, Kernel};
+use crate::simd::{Simd, relu};
+
+/// Vectors of output channels in a panel of packed weights.
+#[inline(always)]
+pub(crate) const fn panel_vectors<S: Simd>() -> usize {
+    if S::REGISTERS >= 16 { 2 } else { 1 }
+}
+
+/// Rows of the largest tile.
+#[inline(always)]
+const fn tile_rows<S: Simd>() -> usize {
+    if S::REGISTERS >= 16 { 6 } else { 4 }
+}
+
+/// How `n` output channels are cut into panels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panels {
+    /// Output channels.
+    pub n: usize,
+    /// Floats in a vector.
+    pub lanes: usize,
+    /// Vectors in a full panel.
+    pub vectors: usize,
+}
+
+impl Panels {
+    pub fn new(isa: Isa, n: usize) -> Self {
+        struct Widths;
+        impl Kernel for Widths {
+            type Output = (usize, usize);
+            #[inline(always)]
+            fn run<S: Simd>(self, _: S) -> (usize, usize) {
+                (S::LANES, panel_vectors::<S>())
+            }
+        }
+        let (lanes, vectors) = isa.dispatch(Widths);
+        Self { n, lanes, vectors }
+    }
+
+    /// Channels of a full panel.
+    pub fn width(&self) -> usize {
+        self.lanes * self.vectors
+    }
+
+    pub fn count(&self) -> usize {
+        self.n.div_ceil(self.width())
+    }
+
+    /// All channels, the last panel filled up to whole vectors.
+    pub fn padded(&self) -> usize {
+        self.n.next_multiple_of(self.lanes)
+    }
+
+    /// Channels of panel `p`, filled up to whole vectors.
+    pub fn width_of(&self, p: usize) -> usize {
+        self.width().min(self.padded() - p * self.width())
+    }
+
+    /// Packs the `depth x n` matrix `at(k, n)` as `panel x depth x width`,
+    /// zeros in the filling.
+    pub fn pack(&self, depth: usize, into: &mut [f32], at: impl Fn(usize, usize) -> f32) {
+        assert_eq!(into.len(), depth * self.padded());
+        let mut rest = into;
+        for p in 0..self.count() {
+            let (first, width) = (p * self.width(), self.width_of(p));
+            let (panel, tail) = rest.split_at_mut(depth * width);
+            rest = tail;
+            for (k, row) in panel.chunks_exact_mut(width).enumerate() {
+                for (j, w) in row.iter_mut().enumerate() {
+                    *w = if first + j < self.n {
+                        at(k, first + j)
+                    } else {
+                        0.0
+                    };
+                }
+            }
+        }
+    }
+
+    /// [`Panels::pack`] into a buffer of its own.
+    pub fn packed(&self, depth: usize, at: impl Fn(usize, usize) -> f32) -> Buffer {
+        let mut buffer = Buffer::zeroed(depth * self.padded());
+        self.pack(depth, &mut buffer, at);
+        buffer
+    }
+}
+
+/// Where the rows of a tile go, and what is done to them on the way.
+#[derive(Clone, Copy)]
+pub(crate) struct Sink {
+    /// First output of the first row, at the panel's first channel.
+    pub y: *mut f32,
+    /// Floats from one row to the next, for `y` and `residual`.
+    pub stride: usize,
+    /// Channels of this panel that exist.
+    pub channels: usize,
+    /// Start from what stands in `y` instead of 0.
+    pub accumulate: bool,
+    /// Added at the end; at the panel's first channel, or null.
+    pub bias: *const f32,
+    /// Added at the end; addressed like `y`, or null.
+    pub residual: *const f32,
+    /// Clip at 0 at the end.
+    pub relu: bool,
+}
+
+impl Sink {
+    /// Plain rows of `y`.
+    pub fn plain(y: *mut f32, stride: usize, channels: usize) -> Self {
+        Self {
+            y,
+            stride,
+            channels,
+            accumulate: false,
+            bias: std::ptr::null(),
+            residual: std::ptr::null(),
+            relu: false,
+        }
+    }
+
+    /// The same sink `rows` further down.
+    ///
+    /// # Safety
+    /// The rows must exist.
+    #[inline(always)]
+    pub unsafe fn below(self, rows: usize) -> Self {
+        // SAFETY: both pointers stay inside their arrays, by the contract.
+        unsafe {
+            Self {
+                y: self.y.add(rows * self.stride),
+                residual: if self.residual.is_null() {
+                    self.residual
+                } else {
+                    self.residual.add(rows * self.stride)
+                },
+                ..self
+            }
+        }
+    }
+}
+
+/// One tile: `y[m] = finish(sum over runs and k of rows[m][run + k] * w[k])`.
+///
+/// # Safety
+/// For all `m` and all `run` in `runs`, `rows[m] + run` must be readable for
+/// `depth` floats, `w` for `runs.len() * depth * NV * LANES`, and the sink valid
+/// for `MR` rows.
+#[inline(always)]
+unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    rows: [*const f32; MR],
+    runs: &[usize],
+    depth: usize,
+    mut w: *const f32,
+    sink: Sink,
+) {
+    debug_assert!(sink.channels > (NV - 1) * S::LANES && sink.channels <= NV * S::LANES);
+    let full = sink.channels == NV * S::LANES;
+    let last = sink.channels - (NV - 1) * S::LANES;
+    let mut acc = [[s.zero(); NV]; MR];
+    // SAFETY: all addresses are inside what the contract above promises: rows
+    // at `run + k` with `k < depth`, weights advance by one row of the panel
+    // per step, and outputs stay below `sink.channels` of `MR` rows.
+    unsafe {
+        if sink.accumulate {
+            for m in 0..MR {
+                let y = sink.y.add(m * sink.stride);
+                for v in 0..NV {
+                    acc[m][v] = if full || v + 1 < NV {
+                        s.load(y.add(v * S::LANES))
+                    } else {
+                        s.load_partial(y.add(v * S::LANES), last)
+                    };
+                }
+            }
+        }
+        for &run in runs {
+            let mut p = rows;
+            for m in 0..MR {
+                p[m] = p[m].add(run);
+            }
+            for k in 0..depth {
+                let mut wv = [s.zero(); NV];
+                for v in 0..NV {
+                    wv[v] = s.load(w.add(v * S::LANES));
+                }
+                for m in 0..MR {
+                    let x = s.broadcast(p[m].add(k));
+                    for v in 0..NV {
+                        acc[m][v] = s.mul_add(x, wv[v], acc[m][v]);
+                    }
+                }
+                w = w.add(NV * S::LANES);
+            }
+        }
+        for v in 0..NV {
+            let c = v * S::LANES;
+            let whole = full || v + 1 < NV;
+            if !sink.bias.is_null() {
+                let b = if whole {
+                    s.load(sink.bias.add(c))
+                } else {
+                    s.load_partial(sink.bias.add(c), last)
+                };
+                for m in 0..MR {
+                    acc[m][v] = s.add(acc[m][v], b);
+                }
+            }
+            for m in 0..MR {
+                let at = m * sink.stride + c;
+                if !sink.residual.is_null() {
+                    let r = if whole {
+                        s.load(sink.residual.add(at))
+                    } else {
+                        s.load_partial(sink.residual.add(at), last)
+                    };
+                    acc[m][v] = s.add(acc[m][v], r);
+                }
+                if sink.relu {
+                    acc[m][v] = relu(s, acc[m][v]);
+                }
+                if whole {
+                    s.store(sink.y.add(at), acc[m][v]);
+                } else {
+                    s.store_partial(sink.y.add(at), last, acc[m][v]);
+                }
+            }
+        }
+    }
+}
+
+/// All `rows` against one panel of `vectors` vectors, in tiles of 6, 4, 2 and
+/// 1 rows.
+///
+/// # Safety
+/// As [`tile`], for every row.
+#[inline(always)]
+pub(crate) unsafe fn panel<S: Simd>(
+    s: S,
+    rows: &[*const f32],
+    runs: &[usize],
+    depth: usize,
+    w: *const f32,
+    vectors: usize,
+    sink: Sink,
+) {
+    // SAFETY: passed on.
+    unsafe {
+        if vectors == 2 {
+            tiles::<S, 2>(s, rows, runs, depth, w, sink);
+        } else {
+            debug_assert_eq!(vectors, 1);
+            tiles::<S, 1>(s, rows, runs, depth, w, sink);
+        }
+    }
+}
+
+/// # Safety
+/// As [`tile`], for every row.
+#[inline(always)]
+unsafe fn tiles<S: Simd, const NV: usize>(
+    s: S,
+    rows: &[*const f32],
+    runs: &[usize],
+    depth: usize,
+    w: *const f32,
+    sink: Sink,
+) {
+    let mut done = 0;
+    macro_rules! step {
+        ($mr:literal) => {{
+            let mut r = [std::ptr::null(); $mr];
+            r.copy_from_slice(&rows[done..done + $mr]);
+            // SAFETY: the rows `done..done + mr` exist; passed on.
+            unsafe { tile::<S, $mr, NV>(s, r, runs, depth, w, sink.below(done)) };
+            done += $mr;
+        }};
+    }
+    if tile_rows::<S>() == 6 {
+        while rows.len() - done >= 6 {
+            step!(6);
+        }
+    }
+    while rows.len() - done >= 4 {
+        step!(4);
+    }
+    if rows.len() - done >= 2 {
+        step!(2);
+    }
+    if rows.len() - done >= 1 {
+        step!(1);
+    }
+}

@@ -1,0 +1,259 @@
+//! Winograd's minimal filtering F(m x m, 3 x 3) for 3x3 windows with stride 1.
+//!
+//! With `a = m + 2`, each `m x m` tile of outputs needs an `a x a` patch `d` of
+//! the input, and `Y = A^T [ (G g G^T) . (B^T d B) ] A`, the dot elementwise:
+//! summed over the input channels this is `a^2` independent matrix products of
+//! `tiles x channels` by `channels x outputs`. Products per output: 9 direct,
+//! `a^2/m^2` here, 4 for m = 2 and 2.25 for m = 4.
+//!
+//! A chunk of tiles is transformed into `V[position][tile][channel]`,
+//! multiplied with the packed weights `U[position]` into `M[position][tile]
+//! [output]` and transformed back, so that `V` and `M` stay in the cache. Every
+//! tile goes through the same operations wherever it stands in a chunk.
+
+mod tiles;
+mod transform;
+mod weights;
+
+use crate::buffer::Buffer;
+use crate::conv::RawEpilogue;
+use crate::gemm::{Panels, Sink, panel};
+use crate::geometry::{ConvShape, Shape};
+use crate::isa::{Isa, Kernel};
+use crate::simd::Simd;
+use tiles::{Image, Patch};
+use transform::{Filtering, Four, Two};
+
+/// Most tiles of a chunk.
+const MOST_TILES: usize = 96;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Winograd {
+    shape: ConvShape,
+    /// Side of an output tile.
+    size: usize,
+    panels: Panels,
+    /// `position x panel x channel x width`.
+    weights: Buffer,
+}
+
+impl Winograd {
+    pub fn new(isa: Isa, shape: ConvShape, weights: &[f32], size: usize) -> Self {
+        let panels = Panels::new(isa, shape.out_channels);
+        Self {
+            shape,
+            size,
+            panels,
+            weights: weights::packed(isa, &shape, weights, size, panels),
+        }
+    }
+
+    /// Side of an output tile, 2 or 4.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    fn positions(&self) -> usize {
+        (self.size + 2) * (self.size + 2)
+    }
+
+    /// Tiles down and across one image.
+    fn grid(&self) -> [usize; 2] {
+        let out = self.shape.output();
+        [
+            out.height.div_ceil(self.size),
+            out.width.div_ceil(self.size),
+        ]
+    }
+
+    /// Tiles of a chunk: `V` and `M` in half of the second-level cache, but
+    /// enough tiles that reading the weights does not dominate.
+    fn chunk(&self, images: usize) -> usize {
+        let [down, across] = self.grid();
+        let floats = self.positions() * (self.channels() + self.panels.padded());
+        let fits = (1 << 16) / floats;
+        let least = if self.weights.len() < 1 << 16 { 12 } else { 24 };
+        let least = if self.weights.len() < 1 << 18 {
+            least
+        } else {
+            48
+        };
+        fits.max(least)
+            .min(MOST_TILES)
+            .next_multiple_of(6)
+            .min(images * down * across)
+            .max(1)
+    }
+
+    /// Input channels, filled up to whole vectors.
+    fn channels(&self) -> usize {
+        self.shape
+            .input
+            .channels
+            .next_multiple_of(self.panels.lanes)
+    }
+
+    /// Floats from one position to the next in `V`: one cache line more than
+    /// the tiles need, lest all positions fall into the same cache set.
+    fn v_stride(&self, chunk: usize) -> usize {
+        chunk * self.channels() + 16
+    }
+
+    fn m_stride(&self, chunk: usize) -> usize {
+        chunk * self.panels.padded() + 16
+    }
+
+    pub fn scratch_len(&self, images: usize) -> usize {
+        let chunk = self.chunk(images);
+        self.channels() + self.positions() * (self.v_stride(chunk) + self.m_stride(chunk))
+    }
+
+    pub fn run(
+        &self,
+        isa: Isa,
+        images: usize,
+        x: &[f32],
+        epilogue: RawEpilogue,
+        y: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let run = Run {
+            winograd: self,
+            images,
+            x,
+            epilogue,
+            y,
+            scratch,
+        };
+        if self.size == 2 {
+            isa.dispatch(Sized::<Two, 4, 2>(run, std::marker::PhantomData));
+        } else {
+            isa.dispatch(Sized::<Four, 6, 4>(run, std::marker::PhantomData));
+        }
+    }
+}
+
+struct Run<'a> {
+    winograd: &'a Winograd,
+    images: usize,
+    x: &'a [f32],
+    epilogue: RawEpilogue,
+    y: &'a mut [f32],
+    scratch: &'a mut [f32],
+}
+
+struct Sized<'a, F, const A: usize, const M: usize>(Run<'a>, std::marker::PhantomData<F>);
+
+impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F, A, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Run {
+            winograd: w,
+            images,
+            x,
+            epilogue,
+            y,
+            scratch,
+        } = self.0;
+        let [down, across] = w.grid();
+        let (input, output): (Shape, Shape) = (w.shape.input, w.shape.output());
+        let tiles = images * down * across;
+        let chunk = w.chunk(images);
+        let (v_stride, m_stride) = (w.v_stride(chunk), w.m_stride(chunk));
+        assert_eq!(x.len(), images * input.len());
+        assert_eq!(y.len(), images * output.len());
+        let (zeros, rest) = scratch.split_at_mut(w.channels());
+        zeros.fill(0.0);
+        let (v, rest) = rest.split_at_mut(A * A * v_stride);
+        let m = &mut rest[..A * A * m_stride];
+        let mut first = 0;
+        while first < tiles {
+            let count = chunk.min(tiles - first);
+            for t in 0..count {
+                let (image, tile) = ((first + t) / (down * across), (first + t) % (down * across));
+                let patch = Patch {
+                    image: Image {
+                        shape: input,
+                        x: &x[image * input.len()..][..input.len()],
+                    },
+                    zeros,
+                    top: (tile / across * M).cast_signed()
+                        - w.shape.window.padding.top.cast_signed(),
+                    left: (tile % across * M).cast_signed()
+                        - w.shape.window.padding.left.cast_signed(),
+                };
+                tiles::forward::<S, F, A, M>(s, &patch, &mut v[t * w.channels()..], v_stride);
+            }
+            products::<S, A>(s, w, count, v, v_stride, m, m_stride);
+            for t in 0..count {
+                let (image, tile) = ((first + t) / (down * across), (first + t) % (down * across));
+                let corner = [tile / across * M, tile % across * M];
+                let at = image * output.len();
+                let residual = if epilogue.residual.is_null() {
+                    epilogue.residual
+                } else {
+                    // SAFETY: the residual is as long as the output.
+                    unsafe { epilogue.residual.add(at) }
+                };
+                tiles::backward::<S, F, A, M>(
+                    s,
+                    &m[t * w.panels.padded()..],
+                    m_stride,
+                    output,
+                    corner,
+                    RawEpilogue {
+                        residual,
+                        ..epilogue
+                    },
+                    &mut y[at..at + output.len()],
+                );
+            }
+            first += count;
+        }
+    }
+}
+
+/// `M[position] = V[position] U[position]` for all positions.
+#[inline(always)]
+fn products<S: Simd, const A: usize>(
+    s: S,
+    w: &Winograd,
+    count: usize,
+    v: &[f32],
+    v_stride: usize,
+    m: &mut [f32],
+    m_stride: usize,
+) {
+    let depth = w.shape.input.channels;
+    let (channels, outputs) = (w.channels(), w.panels.padded());
+    let mut rows = [std::ptr::null::<f32>(); MOST_TILES];
+    debug_assert!(v.len() >= A * A * v_stride && m.len() >= A * A * m_stride);
+    debug_assert!(v_stride >= count * channels && m_stride >= count * outputs);
+    for position in 0..A * A {
+        for (t, row) in rows[..count].iter_mut().enumerate() {
+            // SAFETY: `count` rows of `channels` floats per position.
+            *row = unsafe { v.as_ptr().add(position * v_stride + t * channels) };
+        }
+        let weights = position * depth * outputs;
+        for p in 0..w.panels.count() {
+            let (c, width) = (p * w.panels.width(), w.panels.width_of(p));
+            // SAFETY: rows hold `channels >= depth` floats; the panel's weights
+            // start at `depth * c` and are `depth * width`; the sink covers
+            // `count` rows of `outputs` floats, `width` of them from `c` on.
+            unsafe {
+                debug_assert!(weights + depth * (c + width) <= w.weights.len());
+                panel(
+                    s,
+                    &rows[..count],
+                    &[0],
+                    depth,
+                    w.weights.as_ptr().add(weights + depth * c),
+                    width / S::LANES,
+                    Sink::plain(m.as_mut_ptr().add(position * m_stride + c), outputs, width),
+                );
+            }
+        }
+    }
+}
