@@ -1,1 +1,46 @@
 //! Data sets: fetch, verify, decode, augment, batch.
+//!
+//! [`open`] gives a [`Dataset`]: images by index as pixels in [0, 1], row by
+//! row, channels last (NHWC), with labels, class names and a hash of the
+//! content. [`Loader`] makes the batches of an epoch of it. Shuffling
+//! ([`permutation`]) and augmentation ([`Augment`]) are pure functions of
+//! (seed, epoch, index): see [`random`].
+//!
+//! ```
+//! use heatsmooth_data::{Loader, LoaderOptions, OpenOptions, Split, open};
+//!
+//! let digits = open("digits", Split::Train, &OpenOptions::default())?;
+//! let mut loader = Loader::new(&digits, LoaderOptions::training(64, &digits, 0, 0))?;
+//! while let Some(batch) = loader.next() {
+//!     let batch = batch?;
+//!     assert_eq!(batch.images.len(), batch.labels.len() * 8 * 8);
+//!     loader.recycle(batch);
+//! }
+//! # Ok::<(), heatsmooth_data::DataError>(())
+//! ```
+
+mod augment;
+mod catalogue;
+mod cifar10;
+mod dataset;
+mod decode;
+mod digits;
+mod error;
+mod fetch;
+mod files;
+mod folder;
+mod idx;
+mod loader;
+pub mod random;
+mod records;
+
+pub use augment::Augment;
+pub use catalogue::{
+    Entry, OpenOptions, ROOT_VARIABLE, State, VerifiedSplit, default_root, list, open, verify,
+};
+pub use dataset::{Dataset, Split};
+pub use decode::{View, decode_image};
+pub use error::DataError;
+pub use fetch::{FetchOptions, Fetched, Observer, fetch};
+pub use loader::{Batch, Loader, LoaderOptions};
+pub use random::permutation;

@@ -1,0 +1,284 @@
+//! A data set: images by index, labels, classes, and a hash of its content.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::augment::{self, Augment, Shift};
+use crate::decode::{self, Pixels, View};
+use crate::{DataError, folder::Folder};
+
+/// The part of a data set that is trained on, or the part that is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// For training.
+    Train,
+    /// For evaluation.
+    Test,
+}
+
+impl std::fmt::Display for Split {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Train => "train",
+            Self::Test => "test",
+        })
+    }
+}
+
+impl FromStr for Split {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        match text {
+            "train" => Ok(Self::Train),
+            "test" => Ok(Self::Test),
+            _ => Err(DataError::UnknownSplit { got: text.into() }),
+        }
+    }
+}
+
+/// One split of a data set. Cloning is cheap: clones share the images.
+#[derive(Clone, Debug)]
+pub struct Dataset(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    about: About,
+    labels: Vec<u32>,
+    source: Source,
+    /// The pixel value in [0, 1] of each byte.
+    values: [f32; 256],
+}
+
+/// What is known about a data set besides its images.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub name: String,
+    pub split: Split,
+    pub shape: [usize; 3],
+    pub classes: Vec<String>,
+    pub hash: String,
+    pub augment: Augment,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Every image's bytes, row by row, channels last.
+    Memory(Vec<u8>),
+    Folder(Folder),
+}
+
+impl Dataset {
+    /// A data set held in memory, whose byte `white` means 1.0.
+    pub(crate) fn in_memory(about: About, labels: Vec<u32>, pixels: Vec<u8>, white: u8) -> Self {
+        Self::new(about, labels, Source::Memory(pixels), white)
+    }
+
+    /// A data set whose images are decoded when they are read.
+    pub(crate) fn in_folder(about: About, labels: Vec<u32>, folder: Folder) -> Self {
+        Self::new(about, labels, Source::Folder(folder), u8::MAX)
+    }
+
+    fn new(about: About, labels: Vec<u32>, source: Source, white: u8) -> Self {
+        let values = std::array::from_fn(|byte| byte as f32 / f32::from(white));
+        Self(Arc::new(Inner {
+            about,
+            labels,
+            source,
+            values,
+        }))
+    }
+
+    /// The name, or the folder's path, under which it was opened.
+    pub fn name(&self) -> &str {
+        &self.0.about.name
+    }
+
+    /// Which split this is.
+    pub fn split(&self) -> Split {
+        self.0.about.split
+    }
+
+    /// The number of images.
+    pub fn len(&self) -> usize {
+        self.0.labels.len()
+    }
+
+    /// True when there are no images; an opened data set always has some.
+    pub fn is_empty(&self) -> bool {
+        self.0.labels.is_empty()
+    }
+
+    /// `[height, width, channels]` of every image.
+    pub fn shape(&self) -> [usize; 3] {
+        self.0.about.shape
+    }
+
+    /// The number of values of one image: height x width x channels.
+    pub fn image_len(&self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// The names of the classes; label k means the k-th.
+    pub fn classes(&self) -> &[String] {
+        &self.0.about.classes
+    }
+
+    /// The label of every image.
+    pub fn labels(&self) -> &[u32] {
+        &self.0.labels
+    }
+
+    /// A SHA-256 (64 hex digits) that identifies the content of this split.
+    ///
+    /// Data sets of fixed files: of the lines `CHECKSUM  NAME` that
+    /// `sha256sum` prints for the split's uncompressed files, in the order of
+    /// reading. Folders: of a line `SIZE LABEL CLASS/.../IMAGE` for each
+    /// image in order of index; the pixels themselves are not read, so an
+    /// image exchanged for one of the same size goes unnoticed. A folder
+    /// without split folders has the same hash for both splits, since both
+    /// are the same images.
+    pub fn hash(&self) -> &str {
+        &self.0.about.hash
+    }
+
+    /// The augmentation that is usual for this data set.
+    pub fn default_augment(&self) -> Augment {
+        self.0.about.augment
+    }
+
+    /// How many files of a folder were passed over for not being named as
+    /// PNG or JPEG; 0 for other data sets.
+    pub fn ignored_files(&self) -> usize {
+        match &self.0.source {
+            Source::Memory(_) => 0,
+            Source::Folder(folder) => folder.ignored,
+        }
+    }
+
+    /// The image file behind an index, for data sets that are folders.
+    pub fn path(&self, index: usize) -> Option<PathBuf> {
+        match &self.0.source {
+            Source::Memory(_) => None,
+            Source::Folder(folder) => (index < self.len()).then(|| folder.path(index)),
+        }
+    }
+
+    /// True when reading an image means decoding a file.
+    pub(crate) fn decodes(&self) -> bool {
+        matches!(self.0.source, Source::Folder(_))
+    }
+
+    /// Writes an image to `out`: [`Dataset::image_len`] values in [0, 1], row
+    /// by row, channels last. Always the same: the view for evaluation.
+    pub fn read(&self, index: usize, out: &mut [f32]) -> Result<(), DataError> {
+        self.check(index, out)?;
+        self.convert(&self.evaluation_bytes(index)?, out);
+        Ok(())
+    }
+
+    /// Like [`Dataset::read`], varied by `augment`: a pure function of
+    /// (seed, epoch, index).
+    pub fn read_augmented(
+        &self,
+        index: usize,
+        augment: &Augment,
+        seed: u64,
+        epoch: u64,
+        out: &mut [f32],
+    ) -> Result<(), DataError> {
+        self.check(index, out)?;
+        let shape = self.shape();
+        augment.check(shape)?;
+        let mut stream = augment::stream(seed, epoch, index);
+        match *augment {
+            Augment::None => self.read(index, out)?,
+            Augment::CropFlip { padding, flip } => {
+                let shift = Shift::draw(padding, flip, &mut stream);
+                let bytes = self.evaluation_bytes(index)?;
+                let values = &self.0.values;
+                shift.apply(shape, &bytes, out, |byte| values[usize::from(byte)]);
+            }
+            Augment::ResizedCrop { scale, ratio, flip } => {
+                let (pixels, path) = self.whole_image(index)?;
+                let size = [pixels.width, pixels.height];
+                let part = augment::resized_crop_box(size, scale, ratio, &mut stream);
+                let bytes = decode::resized_crop(&pixels, part, [shape[0], shape[1]], &path)?;
+                self.convert(&bytes, out);
+                if flip && stream.coin() {
+                    augment::mirror(shape, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn convert(&self, bytes: &[u8], out: &mut [f32]) {
+        for (out, &byte) in out.iter_mut().zip(bytes) {
+            *out = self.0.values[usize::from(byte)];
+        }
+    }
+
+    /// The bytes of the view for evaluation; `index` is valid.
+    fn evaluation_bytes(&self, index: usize) -> Result<Cow<'_, [u8]>, DataError> {
+        let (pixels, path) = self.whole_image(index)?;
+        match &self.0.source {
+            Source::Memory(_) => Ok(pixels.bytes),
+            Source::Folder(folder) => {
+                decode::evaluation_view(pixels, &folder.view, &path).map(Cow::Owned)
+            }
+        }
+    }
+
+    /// An image as it is stored and what to call it in an error; `index` is
+    /// valid.
+    fn whole_image(&self, index: usize) -> Result<(Pixels<'_>, Cow<'_, Path>), DataError> {
+        match &self.0.source {
+            Source::Memory(bytes) => {
+                let [height, width, channels] = self.shape();
+                let len = self.image_len();
+                let pixels = Pixels {
+                    bytes: bytes[index * len..][..len].into(),
+                    width,
+                    height,
+                    channels,
+                };
+                Ok((pixels, Path::new(self.name()).into()))
+            }
+            Source::Folder(folder) => {
+                let path = folder.path(index);
+                let pixels = decode::decode(&path, folder.view.channels)?;
+                Ok((pixels, path.into()))
+            }
+        }
+    }
+
+    fn check(&self, index: usize, out: &[f32]) -> Result<(), DataError> {
+        let (len, expected) = (self.len(), self.image_len());
+        if index >= len {
+            return Err(DataError::Index { index, len });
+        }
+        if out.len() != expected {
+            let got = out.len();
+            return Err(DataError::Buffer { expected, got });
+        }
+        Ok(())
+    }
+}
+
+/// The usual augmentation of image folders: ImageNet's for large inputs, a
+/// shift by an eighth and a flip for small ones.
+pub(crate) fn folder_augment(view: &View) -> Augment {
+    match view.height.min(view.width) {
+        128.. => Augment::IMAGENET,
+        side => Augment::CropFlip {
+            padding: side / 8,
+            flip: true,
+        },
+    }
+}

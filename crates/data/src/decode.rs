@@ -1,0 +1,247 @@
+//! Image files to pixels: decode with limits, resize, crop.
+
+use std::fs::File;
+use std::io::{BufReader, Seek};
+use std::path::Path;
+
+use fast_image_resize::images::{CroppedImage, Image, ImageRef};
+use fast_image_resize::{FilterType, IntoImageView, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use image::error::{LimitError, LimitErrorKind};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits};
+use serde::{Deserialize, Serialize};
+
+use crate::DataError;
+
+/// Larger images are refused before their pixels are allocated.
+const MAX_PIXELS: u64 = 100_000_000;
+/// What a decoder may allocate for one image.
+const MAX_ALLOC: u64 = 512 << 20;
+/// Larger files are refused unread.
+const MAX_FILE: u64 = 256 << 20;
+
+/// How an image file becomes a network input: decoded to 8 bits, resized
+/// (bilinear, antialiased) so that it just covers the margin around the crop,
+/// cropped in the centre. An image that already has exactly the wanted height
+/// and width is taken as it is.
+///
+/// For a square crop this is torchvision's `Resize(short_side)` followed by
+/// `CenterCrop`, with ImageNet's 256 and 224 as the default. With 3 channels,
+/// grey becomes RGB; with 1, colour becomes luma. An alpha channel is dropped,
+/// not composited, and EXIF orientation is ignored, as in torchvision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// Height of the crop.
+    pub height: usize,
+    /// Width of the crop.
+    pub width: usize,
+    /// 1 (luma) or 3 (RGB).
+    pub channels: usize,
+    /// What the shorter side of the crop corresponds to before cropping:
+    /// at least the smaller of height and width.
+    pub short_side: usize,
+}
+
+impl Default for View {
+    /// The ImageNet convention: short side 256, crop 224, RGB.
+    fn default() -> Self {
+        Self::for_shape([224, 224, 3])
+    }
+}
+
+impl View {
+    /// The view that feeds a network with inputs of `[height, width,
+    /// channels]`: from 128 pixels on with ImageNet's margin (short side 8/7
+    /// of the crop), below without, since small images have nothing to spare.
+    pub fn for_shape([height, width, channels]: [usize; 3]) -> Self {
+        let crop = height.min(width);
+        let short_side = if crop < 128 {
+            crop
+        } else {
+            crop.saturating_mul(8) / 7
+        };
+        Self {
+            height,
+            width,
+            channels,
+            short_side,
+        }
+    }
+
+    /// `[height, width, channels]`.
+    pub fn shape(&self) -> [usize; 3] {
+        [self.height, self.width, self.channels]
+    }
+
+    /// Refuses sizes that are empty, huge, or smaller than their crop.
+    pub(crate) fn check(&self) -> Result<(), DataError> {
+        let refuse = |name, expected, got: String| {
+            Err(DataError::Setting {
+                name,
+                expected,
+                got,
+            })
+        };
+        let sides = 1..=4096;
+        if !sides.contains(&self.height) || !sides.contains(&self.width) {
+            let got = format!("{} x {}", self.height, self.width);
+            return refuse("image height and width", "1 to 4096", got);
+        }
+        if ![1, 3].contains(&self.channels) {
+            return refuse("image channels", "1 or 3", self.channels.to_string());
+        }
+        let crop = self.height.min(self.width);
+        if !(crop..=4 * crop).contains(&self.short_side) {
+            let expected = "between the crop's shorter side and four times that";
+            return refuse("short side", expected, self.short_side.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// The pixels of one image, 8 bits a channel, row by row.
+pub(crate) struct Pixels<'a> {
+    pub bytes: std::borrow::Cow<'a, [u8]>,
+    pub width: usize,
+    pub height: usize,
+    pub channels: usize,
+}
+
+/// Left, top, width and height of a part of an image.
+pub(crate) type CropBox = [usize; 4];
+
+/// Decodes an image file of the user's for a network with inputs of `shape`
+/// (`[height, width, channels]`): pixels in [0, 1], row by row, channels
+/// last, seen through [`View::for_shape`].
+pub fn decode_image(path: impl AsRef<Path>, shape: [usize; 3]) -> Result<Vec<f32>, DataError> {
+    let (path, view) = (path.as_ref(), View::for_shape(shape));
+    view.check()?;
+    let pixels = evaluation_view(decode(path, view.channels)?, &view, path)?;
+    Ok(pixels.iter().map(|&v| f32::from(v) / 255.0).collect())
+}
+
+/// The pixels of a PNG or JPEG file; the format is told by its content.
+pub(crate) fn decode(path: &Path, channels: usize) -> Result<Pixels<'static>, DataError> {
+    let mut file = File::open(path).map_err(DataError::io("open", path))?;
+    let length = file
+        .seek(std::io::SeekFrom::End(0))
+        .and_then(|length| file.rewind().map(|()| length))
+        .map_err(DataError::io("read", path))?;
+    if length > MAX_FILE {
+        let what = format!("expected an image file of at most {MAX_FILE} bytes, got {length}");
+        return Err(DataError::format(path, what));
+    }
+    let image = decode_stream(BufReader::new(file)).map_err(|source| DataError::Image {
+        path: path.to_path_buf(),
+        source,
+    })?;
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let bytes = match channels {
+        1 => image.into_luma8().into_raw(),
+        _ => image.into_rgb8().into_raw(),
+    };
+    Ok(Pixels {
+        bytes: bytes.into(),
+        width,
+        height,
+        channels,
+    })
+}
+
+/// Decodes within the limits of this module.
+pub(crate) fn decode_stream(
+    stream: impl std::io::BufRead + Seek,
+) -> Result<DynamicImage, ImageError> {
+    let mut reader = ImageReader::new(stream).with_guessed_format()?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_ALLOC);
+    reader.limits(limits);
+    let decoder = reader.into_decoder()?;
+    let (width, height) = decoder.dimensions();
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        let kind = LimitErrorKind::DimensionError;
+        return Err(ImageError::Limits(LimitError::from_kind(kind)));
+    }
+    DynamicImage::from_decoder(decoder)
+}
+
+/// The deterministic view of [`View`]: bytes of `height * width * channels`.
+pub(crate) fn evaluation_view(
+    pixels: Pixels<'_>,
+    view: &View,
+    path: &Path,
+) -> Result<Vec<u8>, DataError> {
+    if (pixels.height, pixels.width) == (view.height, view.width) {
+        return Ok(pixels.bytes.into_owned());
+    }
+    // The size that the whole image is resized to: it covers the crop and its
+    // margin, with one side exact and the other rounded down.
+    let crop = view.height.min(view.width);
+    let cover_height = view.height * view.short_side / crop;
+    let cover_width = view.width * view.short_side / crop;
+    let (width, height) = (pixels.width, pixels.height);
+    let (full_width, full_height) = if width * cover_height <= height * cover_width {
+        (cover_width, cover_width * height / width)
+    } else {
+        (cover_height * width / height, cover_height)
+    };
+    // Resizing only what the crop shows gives the same pixels as resizing
+    // everything, and needs no memory for an image of extreme proportions.
+    let left = ((full_width - view.width) as f64 / 2.0).round_ties_even();
+    let top = ((full_height - view.height) as f64 / 2.0).round_ties_even();
+    let scale_x = width as f64 / full_width as f64;
+    let scale_y = height as f64 / full_height as f64;
+    let options = ResizeOptions::new().crop(
+        left * scale_x,
+        top * scale_y,
+        // Rounding must not push the far edge over the border.
+        (view.width as f64 * scale_x).min(width as f64 - left * scale_x),
+        (view.height as f64 * scale_y).min(height as f64 - top * scale_y),
+    );
+    let source = image_ref(&pixels, path)?;
+    resize(&source, [view.height, view.width], options, path)
+}
+
+/// A part of an image, resized to `[height, width]` (bilinear, antialiased).
+/// As in torchvision's `resized_crop`, nothing outside of the part is seen.
+pub(crate) fn resized_crop(
+    pixels: &Pixels<'_>,
+    [left, top, width, height]: CropBox,
+    size: [usize; 2],
+    path: &Path,
+) -> Result<Vec<u8>, DataError> {
+    let whole = image_ref(pixels, path)?;
+    let [left, top, width, height] = [left, top, width, height].map(|v| v as u32);
+    let part = CroppedImage::new(&whole, left, top, width, height)
+        .map_err(|error| DataError::format(path, format!("cannot crop the image: {error}")))?;
+    resize(&part, size, ResizeOptions::new(), path)
+}
+
+fn image_ref<'a>(pixels: &'a Pixels<'_>, path: &Path) -> Result<ImageRef<'a>, DataError> {
+    let kind = pixel_type(pixels.channels);
+    let (width, height) = (pixels.width as u32, pixels.height as u32);
+    ImageRef::new(width, height, &pixels.bytes, kind)
+        .map_err(|error| DataError::format(path, format!("cannot read the pixels: {error}")))
+}
+
+fn pixel_type(channels: usize) -> PixelType {
+    match channels {
+        1 => PixelType::U8,
+        _ => PixelType::U8x3,
+    }
+}
+
+fn resize(
+    source: &impl IntoImageView,
+    [height, width]: [usize; 2],
+    options: ResizeOptions,
+    path: &Path,
+) -> Result<Vec<u8>, DataError> {
+    let kind = source.pixel_type().unwrap_or(PixelType::U8x3);
+    let mut target = Image::new(width as u32, height as u32, kind);
+    let options = options.resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+    Resizer::new()
+        .resize(source, &mut target, &options)
+        .map_err(|error| DataError::format(path, format!("cannot resize the image: {error}")))?;
+    Ok(target.into_vec())
+}

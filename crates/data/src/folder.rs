@@ -1,0 +1,164 @@
+//! A folder of class folders of PNG and JPEG files (ImageNet and one's own).
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::dataset::{About, folder_augment};
+use crate::{DataError, Dataset, Split, View, files};
+
+/// Folders inside of class folders are searched this deep.
+const MAX_DEPTH: usize = 8;
+
+/// Where the images are; they are decoded when they are read.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    root: PathBuf,
+    /// Below `root`: the class folder, then what is below it.
+    files: Vec<Box<Path>>,
+    pub view: View,
+    /// Files that are not named as PNG or JPEG.
+    pub ignored: usize,
+}
+
+impl Folder {
+    /// The file behind a valid index.
+    pub fn path(&self, index: usize) -> PathBuf {
+        self.root.join(&self.files[index])
+    }
+}
+
+/// Opens a folder. With a folder `train`, `test` or `val` that itself holds
+/// folders, those are the splits, and the class folders of `train` number the
+/// classes; without, both splits are the class folders right here.
+pub(crate) fn open(
+    name: &str,
+    folder: &Path,
+    split: Split,
+    view: View,
+) -> Result<Dataset, DataError> {
+    view.check()?;
+    let is_split = |name: &str| {
+        let path = folder.join(name);
+        Ok::<_, DataError>((path.is_dir() && !sub_folders(&path)?.is_empty()).then_some(path))
+    };
+    let train = is_split("train")?;
+    let test = match is_split("test")? {
+        Some(path) => Some(path),
+        None => is_split("val")?,
+    };
+    let missing = |path: &str| DataError::Missing {
+        dataset: name.into(),
+        path: folder.join(path),
+    };
+    let root = match (split, &train, &test) {
+        (_, None, None) => folder.to_path_buf(),
+        (Split::Train, Some(path), _) | (Split::Test, _, Some(path)) => path.clone(),
+        (Split::Train, None, _) => return Err(missing("train")),
+        (Split::Test, _, None) => return Err(missing("test")),
+    };
+    let class_root = train.unwrap_or_else(|| root.clone());
+    let classes = sub_folders(&class_root)?;
+    let present = sub_folders(&root)?;
+    if let Some(unknown) = present.iter().find(|class| !classes.contains(class)) {
+        return Err(DataError::UnknownClass {
+            path: root,
+            train: class_root,
+            class: unknown.to_string_lossy().into_owned(),
+        });
+    }
+
+    let mut found = Folder {
+        root,
+        files: Vec::new(),
+        view,
+        ignored: 0,
+    };
+    let mut labels = Vec::new();
+    let mut hasher = Sha256::new();
+    for (label, class) in classes.iter().enumerate() {
+        let first = found.files.len();
+        if present.contains(class) {
+            found.walk(Path::new(class), MAX_DEPTH)?;
+        }
+        found.files[first..].sort_unstable();
+        for file in &found.files[first..] {
+            let path = found.root.join(file);
+            let size = fs::metadata(&path)
+                .map_err(DataError::io("read", &path))?
+                .len();
+            let file = file.to_string_lossy().replace('\\', "/");
+            hasher.update(format!("{size} {label} {file}\n"));
+            labels.push(label as u32);
+        }
+    }
+    if labels.is_empty() {
+        return Err(DataError::EmptyFolder { path: found.root });
+    }
+    let about = About {
+        name: name.into(),
+        split,
+        shape: view.shape(),
+        classes: classes
+            .iter()
+            .map(|class| class.to_string_lossy().into_owned())
+            .collect(),
+        hash: files::hex(hasher.finalize()),
+        augment: folder_augment(&view),
+    };
+    Ok(Dataset::in_folder(about, labels, found))
+}
+
+impl Folder {
+    /// Collects the images below `relative`. Hidden files are passed over;
+    /// links to folders are not followed, so that a cycle cannot trap us.
+    fn walk(&mut self, relative: &Path, depth: usize) -> Result<(), DataError> {
+        let folder = self.root.join(relative);
+        for entry in fs::read_dir(&folder).map_err(DataError::io("read", &folder))? {
+            let entry = entry.map_err(DataError::io("read", &folder))?;
+            let kind = entry.file_type().map_err(DataError::io("read", &folder))?;
+            let name = entry.file_name();
+            let path = relative.join(&name);
+            if is_hidden(&name) {
+                continue;
+            } else if kind.is_dir() {
+                if depth > 0 {
+                    self.walk(&path, depth - 1)?;
+                }
+            } else if is_image(&path) {
+                self.files.push(path.into_boxed_path());
+            } else {
+                self.ignored += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of the folders (and links to folders) in a folder, sorted.
+fn sub_folders(folder: &Path) -> Result<Vec<OsString>, DataError> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(DataError::io("read", folder))? {
+        let entry = entry.map_err(DataError::io("read", folder))?;
+        let name = entry.file_name();
+        if !is_hidden(&name) && entry.path().is_dir() {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn is_hidden(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+fn is_image(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| {
+        ["png", "jpg", "jpeg"]
+            .iter()
+            .any(|known| ending.eq_ignore_ascii_case(known))
+    })
+}
