@@ -58,7 +58,7 @@ fn check(name: &str, graph: Graph, images: usize) {
             let terms = tape.logits().iter().zip(&cotangent);
             terms.map(|(l, c)| l * c).sum()
         };
-        let step = 1e-5;
+        let step = 1e-6;
         let moved = |from: &[f64], direction: &[f64], by: f64| -> Vec<f64> {
             from.iter()
                 .zip(direction)
