@@ -42,8 +42,8 @@ fn network(graph: Graph) -> Reference<f64> {
     Reference::new(&model)
 }
 
-/// Compares the pulled-back gradient with central differences in a few
-/// directions of each parameter and of the input.
+/// Compares the pulled-back gradient with central differences in a random
+/// direction of each parameter and of the input.
 fn check(name: &str, graph: Graph, images: usize) {
     let network = network(graph);
     let graph = network.graph();
@@ -58,7 +58,7 @@ fn check(name: &str, graph: Graph, images: usize) {
             let terms = tape.logits().iter().zip(&cotangent);
             terms.map(|(l, c)| l * c).sum()
         };
-        let step = 1e-6;
+        let step = 1e-5;
         let moved = |from: &[f64], direction: &[f64], by: f64| -> Vec<f64> {
             from.iter()
                 .zip(direction)
@@ -66,16 +66,14 @@ fn check(name: &str, graph: Graph, images: usize) {
                 .collect()
         };
         let compare = |what: &str, gradient: &[f64], numeric: &dyn Fn(&[f64]) -> f64| {
-            for trial in 0..2 {
-                let direction = unit(normal(50 + trial, gradient.len()));
-                let numeric = numeric(&direction);
-                let exact: f64 = gradient.iter().zip(&direction).map(|(g, d)| g * d).sum();
-                let size = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-                assert!(
-                    (numeric - exact).abs() <= 1e-7 * (1.0 + size),
-                    "{name}, {mode:?}, {what}: {numeric} by differences, {exact} by gradient"
-                );
-            }
+            let direction = unit(normal(50, gradient.len()));
+            let numeric = numeric(&direction);
+            let exact: f64 = gradient.iter().zip(&direction).map(|(g, d)| g * d).sum();
+            let size = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+            assert!(
+                (numeric - exact).abs() <= 1e-7 * (1.0 + size),
+                "{name}, {mode:?}, {what}: {numeric} by differences, {exact} by gradient"
+            );
         };
         compare("input", &dx, &|direction| {
             let at = |by| loss(&values, &moved(&x, direction, by));
@@ -281,7 +279,7 @@ fn branches() {
 
 #[test]
 fn built_in_networks() {
-    let task = Task::new(Shape::new(4, 4, 1), 4).normalised(&[0.4], &[0.3]);
+    let task = Task::new(Shape::new(8, 8, 1), 4).normalised(&[0.4], &[0.3]);
     for name in ["mlp", "smallcnn", "resnet20-cifar", "resnet34-cifar"] {
         // A smooth activation instead of ReLU: differences across a kink say
         // nothing about the gradient.
