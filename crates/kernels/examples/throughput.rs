@@ -18,7 +18,7 @@ fn seconds(mut f: impl FnMut()) -> f64 {
     let once = Instant::now();
     f();
     let repeat = (1e-3 / once.elapsed().as_secs_f64()).ceil().max(1.0) as u32;
-    let mut rounds: Vec<Duration> = (0..15)
+    let mut rounds: Vec<Duration> = (0..7)
         .map(|_| {
             let start = Instant::now();
             (0..repeat).for_each(|_| f());

@@ -7,7 +7,6 @@
 //! multiply-adds in the order of the depth, whatever tile it falls into: so a
 //! result does not depend on what else is computed in the call.
 
-use crate::buffer::Buffer;
 use crate::isa::{Isa, Kernel};
 use crate::simd::{Simd, relu};
 
@@ -87,13 +86,6 @@ impl Panels {
             }
         }
     }
-
-    /// [`Panels::pack`] into a buffer of its own.
-    pub fn packed(&self, depth: usize, at: impl Fn(usize, usize) -> f32) -> Buffer {
-        let mut buffer = Buffer::zeroed(depth * self.padded());
-        self.pack(depth, &mut buffer, at);
-        buffer
-    }
 }
 
 /// Where the rows of a tile go, and what is done to them on the way.
@@ -126,6 +118,52 @@ impl Sink {
             bias: std::ptr::null(),
             residual: std::ptr::null(),
             relu: false,
+        }
+    }
+
+    /// Reads the panel's channels of one row.
+    ///
+    /// # Safety
+    /// `p` must be readable for `channels` floats, between `NV - 1` and `NV`
+    /// vectors.
+    #[inline(always)]
+    unsafe fn load<S: Simd, const NV: usize>(&self, s: S, p: *const f32) -> [S::V; NV] {
+        debug_assert!(self.channels > (NV - 1) * S::LANES && self.channels <= NV * S::LANES);
+        let mut x = [s.zero(); NV];
+        // SAFETY: by the contract.
+        unsafe {
+            for v in 0..NV - 1 {
+                x[v] = s.load(p.add(v * S::LANES));
+            }
+            let last = p.add((NV - 1) * S::LANES);
+            x[NV - 1] = if self.channels == NV * S::LANES {
+                s.load(last)
+            } else {
+                s.load_partial(last, self.channels - (NV - 1) * S::LANES)
+            };
+        }
+        x
+    }
+
+    /// Writes the panel's channels of one row.
+    ///
+    /// # Safety
+    /// `p` must be writable for `channels` floats, between `NV - 1` and `NV`
+    /// vectors.
+    #[inline(always)]
+    unsafe fn store<S: Simd, const NV: usize>(&self, s: S, p: *mut f32, x: [S::V; NV]) {
+        debug_assert!(self.channels > (NV - 1) * S::LANES && self.channels <= NV * S::LANES);
+        // SAFETY: by the contract.
+        unsafe {
+            for v in 0..NV - 1 {
+                s.store(p.add(v * S::LANES), x[v]);
+            }
+            let last = p.add((NV - 1) * S::LANES);
+            if self.channels == NV * S::LANES {
+                s.store(last, x[NV - 1]);
+            } else {
+                s.store_partial(last, self.channels - (NV - 1) * S::LANES, x[NV - 1]);
+            }
         }
     }
 
@@ -165,9 +203,8 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     mut w: *const f32,
     sink: Sink,
 ) {
-    debug_assert!(sink.channels > (NV - 1) * S::LANES && sink.channels <= NV * S::LANES);
-    let full = sink.channels == NV * S::LANES;
-    let last = sink.channels - (NV - 1) * S::LANES;
+    // Plain loops over constants: the compiler must unroll every one of them
+    // to keep the sums in registers.
     let mut acc = [[s.zero(); NV]; MR];
     // SAFETY: all addresses are inside what the contract above promises: rows
     // at `run + k` with `k < depth`, weights advance by one row of the panel
@@ -175,14 +212,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     unsafe {
         if sink.accumulate {
             for m in 0..MR {
-                let y = sink.y.add(m * sink.stride);
-                for v in 0..NV {
-                    acc[m][v] = if full || v + 1 < NV {
-                        s.load(y.add(v * S::LANES))
-                    } else {
-                        s.load_partial(y.add(v * S::LANES), last)
-                    };
-                }
+                acc[m] = sink.load(s, sink.y.add(m * sink.stride));
             }
         }
         for &run in runs {
@@ -204,38 +234,31 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                 w = w.add(NV * S::LANES);
             }
         }
-        for v in 0..NV {
-            let c = v * S::LANES;
-            let whole = full || v + 1 < NV;
-            if !sink.bias.is_null() {
-                let b = if whole {
-                    s.load(sink.bias.add(c))
-                } else {
-                    s.load_partial(sink.bias.add(c), last)
-                };
-                for m in 0..MR {
-                    acc[m][v] = s.add(acc[m][v], b);
+        if !sink.bias.is_null() {
+            let bias: [S::V; NV] = sink.load(s, sink.bias);
+            for m in 0..MR {
+                for v in 0..NV {
+                    acc[m][v] = s.add(acc[m][v], bias[v]);
                 }
             }
+        }
+        if !sink.residual.is_null() {
             for m in 0..MR {
-                let at = m * sink.stride + c;
-                if !sink.residual.is_null() {
-                    let r = if whole {
-                        s.load(sink.residual.add(at))
-                    } else {
-                        s.load_partial(sink.residual.add(at), last)
-                    };
-                    acc[m][v] = s.add(acc[m][v], r);
+                let residual: [S::V; NV] = sink.load(s, sink.residual.add(m * sink.stride));
+                for v in 0..NV {
+                    acc[m][v] = s.add(acc[m][v], residual[v]);
                 }
-                if sink.relu {
+            }
+        }
+        if sink.relu {
+            for m in 0..MR {
+                for v in 0..NV {
                     acc[m][v] = relu(s, acc[m][v]);
                 }
-                if whole {
-                    s.store(sink.y.add(at), acc[m][v]);
-                } else {
-                    s.store_partial(sink.y.add(at), last, acc[m][v]);
-                }
             }
+        }
+        for m in 0..MR {
+            sink.store(s, sink.y.add(m * sink.stride), acc[m]);
         }
     }
 }
@@ -298,7 +321,8 @@ unsafe fn tiles<S: Simd, const NV: usize>(
     if rows.len() - done >= 2 {
         step!(2);
     }
-    if rows.len() - done >= 1 {
+    if done < rows.len() {
         step!(1);
     }
+    debug_assert_eq!(done, rows.len());
 }

@@ -158,6 +158,15 @@ mod tests {
             assert!(got.iter().all(|g| g.to_bits() == wide as u32));
             s.write(&mut got, s.to_float(s.shift_left::<2>(s.iota())));
             assert!(got.iter().enumerate().all(|(i, &g)| g == (4 * i) as f32));
+            let row = |r: u32| s.to_float(s.add_u32(s.splat_u32(100 * r), s.iota()));
+            let woven = s.weave([row(0), row(1), row(2), row(3)]);
+            for (v, woven) in woven.into_iter().enumerate() {
+                s.write(&mut got, woven);
+                for (i, &g) in got.iter().enumerate() {
+                    let i = v * S::LANES + i;
+                    assert_eq!(g, (i % 4 * 100 + i / 4) as f32);
+                }
+            }
             let x = s.to_float(s.iota());
             s.write(&mut got, s.select_gt(x, s.splat(2.5), x, s.zero()));
             let want = |i: usize| if i > 2 { i as f32 } else { 0.0 };

@@ -13,11 +13,14 @@
 pub mod backward;
 pub mod buffer;
 pub mod conv;
+pub mod elementwise;
 mod gemm;
 pub mod geometry;
 pub mod gradient;
 pub mod isa;
+pub mod noise;
 pub mod norm;
+pub mod pool;
 pub mod reference;
 pub mod simd;
 mod winograd;

@@ -134,8 +134,11 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn shift_right<const N: i32>(self, a: Self::U) -> Self::U;
     /// The high and the low 32 bits of the 64-bit products.
     fn mul_wide(self, a: Self::U, b: Self::U) -> (Self::U, Self::U);
-    /// Integers below 2^31 as floats.
+    /// The lanes, read as signed integers, as floats.
     fn to_float(self, a: Self::U) -> Self::V;
+    /// `a[0][0], a[1][0], a[2][0], a[3][0], a[0][1], ...`: four vectors woven
+    /// into one sequence.
+    fn weave(self, a: [Self::V; 4]) -> [Self::V; 4];
     /// The bits of the floats.
     fn to_bits(self, a: Self::V) -> Self::U;
     /// The floats with these bits.

@@ -65,7 +65,14 @@ impl Simd for Avx2 {
     unsafe fn store_partial(self, p: *mut f32, n: usize, v: __m256) {
         // SAFETY: masked lanes are not touched; the others are writable by
         // the contract of the method.
-        unsafe { _mm256_maskstore_ps(p, mask(n), v) }
+        unsafe {
+            // A masked store takes dozens of cycles on some CPUs.
+            if n >= 8 {
+                _mm256_storeu_ps(p, v);
+            } else {
+                _mm256_maskstore_ps(p, mask(n), v);
+            }
+        }
     }
 
     #[inline(always)]
@@ -167,6 +174,22 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn to_float(self, a: __m256i) -> __m256 {
         op!(_mm256_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn weave(self, [a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+        op!({
+            let (ac, bd) = (_mm256_unpacklo_ps(a, c), _mm256_unpacklo_ps(b, d));
+            let (ac2, bd2) = (_mm256_unpackhi_ps(a, c), _mm256_unpackhi_ps(b, d));
+            // Lanes 0|4, 1|5, 2|6 and 3|7 of all four.
+            let (p, q) = (_mm256_unpacklo_ps(ac, bd), _mm256_unpackhi_ps(ac, bd));
+            let (r, t) = (_mm256_unpacklo_ps(ac2, bd2), _mm256_unpackhi_ps(ac2, bd2));
+            [
+                _mm256_permute2f128_ps::<0x20>(p, q),
+                _mm256_permute2f128_ps::<0x20>(r, t),
+                _mm256_permute2f128_ps::<0x31>(p, q),
+                _mm256_permute2f128_ps::<0x31>(r, t),
+            ]
+        })
     }
     #[inline(always)]
     fn to_bits(self, a: __m256) -> __m256i {

@@ -177,6 +177,14 @@ impl Simd for Portable {
         lanes(a, |a| a.cast_signed() as f32)
     }
     #[inline(always)]
+    fn weave(self, a: [[f32; N]; 4]) -> [[f32; N]; 4] {
+        let mut out = [[0.0; N]; 4];
+        for i in 0..4 * N {
+            out[i / N][i % N] = a[i % 4][i / 4];
+        }
+        out
+    }
+    #[inline(always)]
     fn to_bits(self, a: [f32; N]) -> [u32; N] {
         lanes(a, f32::to_bits)
     }
