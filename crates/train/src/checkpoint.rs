@@ -1,0 +1,85 @@
+//! The state of a run on disk.
+
+use std::path::Path;
+
+use network::file::{self, Container};
+use network::{Differentiable, Parameters};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TrainError;
+use crate::sgd::Sgd;
+
+/// Position and running sums; everything else of the state is tensors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    /// Epochs finished.
+    pub epoch: u32,
+    /// Batches done in the epoch under way.
+    pub batch: usize,
+    /// Steps done in the whole run.
+    pub step: u64,
+    /// Images seen in the epoch under way.
+    pub images: u64,
+    /// Sums over those images of what the method measures.
+    pub sums: Vec<f64>,
+    /// Seconds spent in the epoch under way.
+    pub seconds: f64,
+}
+
+/// Prefix of the velocities' names.
+const VELOCITY: &str = "velocity/";
+
+/// Replaces the checkpoint atomically.
+pub(crate) fn save<N: Differentiable>(
+    path: &Path,
+    network: &N,
+    sgd: &Sgd,
+    state: &State,
+) -> Result<(), TrainError> {
+    let graph = network.graph();
+    let velocities = graph.parameters().iter().zip(sgd.velocity().iter());
+    let velocities = velocities
+        .filter(|(spec, _)| spec.role.trainable())
+        .map(|(spec, v)| (format!("{VELOCITY}{}", spec.name), spec.shape.clone(), v));
+    let tensors = file::named_parameters(graph, network.parameters()).chain(velocities);
+    let bytes = file::write_container(state, tensors);
+    Ok(record::atomic::write(path, &bytes)?)
+}
+
+/// Restores network, velocities and state; `None` if there is no checkpoint.
+pub(crate) fn load<N: Differentiable>(
+    path: &Path,
+    network: &mut N,
+    sgd: &mut Sgd,
+) -> Result<Option<State>, TrainError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let damaged = |error: network::FileError| TrainError::Checkpoint {
+        path: path.into(),
+        reason: error.to_string(),
+    };
+    let bytes = file::read_bytes(path).map_err(damaged)?;
+    let mut container: Container<State> = file::read_container(&bytes).map_err(damaged)?;
+    let graph = network.graph().clone();
+    let parameters = file::take_parameters(&graph, &mut container.tensors).map_err(damaged)?;
+    for (spec, velocity) in graph.parameters().iter().zip(sgd.velocity_mut().iter_mut()) {
+        if spec.role.trainable() {
+            let name = format!("{VELOCITY}{}", spec.name);
+            let found = container.tensors.remove(&name);
+            match found {
+                Some((shape, values)) if shape == spec.shape => velocity.copy_from_slice(&values),
+                _ => return Err(damaged(network::FileError::Missing(name))),
+            }
+        }
+    }
+    copy(&parameters, network.parameters_mut());
+    Ok(Some(container.content))
+}
+
+fn copy(from: &Parameters, to: &mut Parameters) {
+    for (to, from) in to.iter_mut().zip(from.iter()) {
+        to.copy_from_slice(from);
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong in a run.
+
+use std::path::PathBuf;
+
+/// Why a run stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The loss or gradient is NaN or infinite.
+    #[error("{what} is {value} at step {step} (epoch {epoch})")]
+    NotFinite {
+        /// `the loss` or `the gradient's norm`.
+        what: &'static str,
+        /// NaN or infinite.
+        value: f64,
+        /// Step of the run, from 0.
+        step: u64,
+        /// Epoch, from 1.
+        epoch: u32,
+    },
+    /// A hyper-parameter makes no sense.
+    #[error("{name} is {got}, expected {expected}")]
+    Setting {
+        /// Which.
+        name: &'static str,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        got: String,
+    },
+    /// Network and data do not belong together.
+    #[error("the network takes {network}, the data are {data}")]
+    Mismatch {
+        /// Input shape and classes of the network.
+        network: String,
+        /// Image shape and classes of the data.
+        data: String,
+    },
+    /// The checkpoint cannot be used.
+    #[error("cannot resume from {path}: {reason}")]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Stopped by the observer; everything up to the checkpoint is kept.
+    #[error("stopped on request")]
+    Stopped,
+    /// Reading data failed.
+    #[error(transparent)]
+    Data(#[from] data::DataError),
+    /// Writing or reading records failed.
+    #[error(transparent)]
+    Record(#[from] record::RecordError),
+}
+
+impl TrainError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotFinite { .. } => Some(
+                "the last good checkpoint is kept; lower --lr, or set --clip 1, in a new run folder".into(),
+            ),
+            Self::Mismatch { .. } => Some("choose the data set the network was made for".into()),
+            Self::Checkpoint { .. } => Some("remove the run folder to start again".into()),
+            Self::Data(error) => error.hint(),
+            Self::Record(error) => error.hint(),
+            Self::Setting { .. } | Self::Stopped => None,
+        }
+    }
+}

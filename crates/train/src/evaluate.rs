@@ -1,0 +1,87 @@
+//! Clean and noisy accuracy.
+
+use data::{DataError, Dataset, Loader, LoaderOptions};
+use network::{Classify, Noise, NoisyImage};
+
+/// Counts of images whose label is on top, or among the top five.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accuracy {
+    /// All images.
+    pub images: u64,
+    /// Label has the largest logit.
+    pub top1: u64,
+    /// Label is among the five largest.
+    pub top5: u64,
+}
+
+impl Accuracy {
+    /// Share of images with the label on top.
+    pub fn top1(&self) -> f64 {
+        self.top1 as f64 / self.images.max(1) as f64
+    }
+
+    /// Share of images with the label among the five largest logits.
+    pub fn top5(&self) -> f64 {
+        self.top5 as f64 / self.images.max(1) as f64
+    }
+
+    fn count(&mut self, logits: &[f32], label: u32) {
+        let own = logits[label as usize];
+        let larger = logits.iter().filter(|&&z| z > own).count();
+        // Equal logits rank by class number, as argmax does.
+        let before = logits[..label as usize]
+            .iter()
+            .filter(|&&z| z == own)
+            .count();
+        let rank = larger + before;
+        self.images += 1;
+        self.top1 += u64::from(rank == 0 && own.is_finite());
+        self.top5 += u64::from(rank < 5 && own.is_finite());
+    }
+}
+
+/// Accuracy of a classifier on (the first `limit` images of) a data set: on
+/// clean images, or with one draw of noise for each image. `after_batch` hears
+/// the number of images done.
+pub fn evaluate(
+    classifier: &impl Classify,
+    dataset: &Dataset,
+    noise: Option<&Noise>,
+    limit: Option<usize>,
+    mut after_batch: impl FnMut(u64),
+) -> Result<Accuracy, DataError> {
+    const BATCH: usize = 256;
+    let classes = classifier.classes();
+    let mut left = limit.unwrap_or(usize::MAX).min(dataset.len());
+    let mut accuracy = Accuracy::default();
+    let mut logits = vec![0.0; BATCH * classes];
+    let mut loader = Loader::new(dataset, LoaderOptions::evaluation(BATCH))?;
+    while left > 0 {
+        let Some(batch) = loader.next().transpose()? else {
+            break;
+        };
+        let count = batch.labels.len().min(left);
+        let images = &batch.images[..count * dataset.image_len()];
+        let logits = &mut logits[..count * classes];
+        match noise {
+            None => classifier.logits(images, logits),
+            Some(noise) => {
+                let rows = images.chunks_exact(dataset.image_len()).zip(&batch.indices);
+                let noisy = rows.map(|(pixels, &image)| NoisyImage {
+                    pixels,
+                    image,
+                    first_sample: 0,
+                    count: 1,
+                });
+                classifier.noisy_logits(noise, &noisy.collect::<Vec<_>>(), logits);
+            }
+        }
+        for (logits, &label) in logits.chunks_exact(classes).zip(&batch.labels) {
+            accuracy.count(logits, label);
+        }
+        left -= count;
+        after_batch(accuracy.images);
+        loader.recycle(batch);
+    }
+    Ok(accuracy)
+}
