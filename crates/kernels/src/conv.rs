@@ -12,6 +12,8 @@ use crate::isa::Isa;
 use crate::winograd::Winograd;
 use depthwise::Depthwise;
 use direct::Direct;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is done to the sums before they are written:
 /// `y = relu(conv(x) + bias + residual)`, each part optional.
@@ -25,12 +27,59 @@ pub struct Epilogue<'a> {
     pub relu: bool,
 }
 
+/// One of several parts of the work on a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub index: usize,
+    pub count: usize,
+}
+
+impl Part {
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// This part's share of `0..len`, cut at multiples of `unit`.
+    pub fn of(self, len: usize, unit: usize) -> Range<usize> {
+        let units = len.div_ceil(unit);
+        let at = |i: usize| (i * units / self.count * unit).min(len);
+        at(self.index)..at(self.index + 1)
+    }
+}
+
+/// What the threads of [`Conv::run_split`] share.
+struct Shared {
+    epilogue: RawEpilogue,
+    y: *mut f32,
+    scratch: *mut f32,
+    taken: Vec<AtomicBool>,
+}
+
+// SAFETY: the inputs are only read; every part of the output and of the scratch
+// is touched by one thread, the one that took the part.
+unsafe impl Sync for Shared {}
+
 /// An [`Epilogue`] as addresses; null where there is none.
 #[derive(Clone, Copy)]
 pub(crate) struct RawEpilogue {
     pub bias: *const f32,
     pub residual: *const f32,
     pub relu: bool,
+}
+
+impl RawEpilogue {
+    /// For outputs that start at element `at` of those of this one.
+    ///
+    /// # Safety
+    /// `at` must not exceed the length of the output.
+    #[inline(always)]
+    pub unsafe fn from(self, at: usize) -> Self {
+        let residual = if self.residual.is_null() {
+            self.residual
+        } else {
+            // SAFETY: the residual is as long as the output.
+            unsafe { self.residual.add(at) }
+        };
+        Self { residual, ..self }
+    }
 }
 
 impl Epilogue<'_> {
@@ -152,10 +201,81 @@ impl Conv {
         assert_eq!(y.len(), images * output.len(), "output length");
         assert!(scratch.len() >= self.scratch_len(images), "scratch length");
         let epilogue = epilogue.raw(output.channels, y.len());
-        match &self.method {
-            Method::Direct(d) => d.run(self.isa, images, x, epilogue, y, scratch),
-            Method::Winograd(w) => w.run(self.isa, images, x, epilogue, y, scratch),
-            Method::Depthwise(d) => d.run(self.isa, images, x, epilogue, y, scratch),
+        let y = y.as_mut_ptr();
+        // SAFETY: the lengths were checked, and `y` is ours alone.
+        unsafe { self.run_part(Part::WHOLE, images, x, epilogue, y, scratch) }
+    }
+
+    /// [`Conv::run`] for one image, cut into parts for several threads.
+    ///
+    /// `parallel(parts, f)` has to call `f(0)` to `f(parts - 1)`, on whatever
+    /// threads, and to return when all are done. The result is that of
+    /// [`Conv::run`], to the bit.
+    ///
+    /// # Panics
+    /// If a slice has the wrong length (`scratch`: shorter than `parts` times
+    /// [`Conv::scratch_len`] of one image), or `f` is called twice for a part.
+    pub fn run_split(
+        &self,
+        parts: usize,
+        x: &[f32],
+        epilogue: Epilogue<'_>,
+        y: &mut [f32],
+        scratch: &mut [f32],
+        parallel: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
+    ) {
+        let output = self.shape.output();
+        let each = self.scratch_len(1);
+        assert_eq!(x.len(), self.shape.input.len(), "input length");
+        assert_eq!(y.len(), output.len(), "output length");
+        assert!(scratch.len() >= parts * each, "scratch length");
+        let shared = Shared {
+            epilogue: epilogue.raw(output.channels, y.len()),
+            y: y.as_mut_ptr(),
+            scratch: scratch.as_mut_ptr(),
+            taken: (0..parts).map(|_| AtomicBool::new(false)).collect(),
+        };
+        let part = |index: usize| {
+            // The whole of it is captured, not its raw pointers one by one.
+            let shared = &shared;
+            let again = shared.taken[index].swap(true, Ordering::Relaxed);
+            assert!(!again, "part {index} runs twice");
+            let part = Part {
+                index,
+                count: parts,
+            };
+            // SAFETY: every part has a stretch of scratch of its own, and runs
+            // once. The lengths were checked; parts write disjoint outputs.
+            unsafe {
+                let scratch =
+                    std::slice::from_raw_parts_mut(shared.scratch.add(index * each), each);
+                self.run_part(part, 1, x, shared.epilogue, shared.y, scratch);
+            }
+        };
+        parallel(parts, &part);
+        let done = shared.taken.iter().all(|t| t.load(Ordering::Relaxed));
+        assert!(done, "not every part was run");
+    }
+
+    /// # Safety
+    /// `x` must hold `images` inputs, `y` and the residual `images` outputs, and
+    /// nobody else may touch the part's outputs meanwhile.
+    unsafe fn run_part(
+        &self,
+        part: Part,
+        images: usize,
+        x: &[f32],
+        epilogue: RawEpilogue,
+        y: *mut f32,
+        scratch: &mut [f32],
+    ) {
+        // SAFETY: passed on.
+        unsafe {
+            match &self.method {
+                Method::Direct(d) => d.run(self.isa, part, images, x, epilogue, y, scratch),
+                Method::Winograd(w) => w.run(self.isa, part, images, x, epilogue, y, scratch),
+                Method::Depthwise(d) => d.run(self.isa, part, images, x, epilogue, y, scratch),
+            }
         }
     }
 }

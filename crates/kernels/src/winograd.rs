@@ -16,16 +16,21 @@ mod transform;
 mod weights;
 
 use crate::buffer::Buffer;
-use crate::conv::RawEpilogue;
+use crate::conv::{Part, RawEpilogue};
 use crate::gemm::{Panels, Sink, panel};
-use crate::geometry::{ConvShape, Shape};
+use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
-use tiles::{Image, Patch};
+use std::marker::PhantomData;
+use std::ops::Range;
+use tiles::Patch;
 use transform::{Filtering, Four, Two};
 
 /// Most tiles of a chunk.
 const MOST_TILES: usize = 96;
+/// With fewer tiles than this a thread, threads share them and split the
+/// output channels: reading the weights costs more than the products.
+const FEW_TILES: usize = 6;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Winograd {
@@ -108,27 +113,43 @@ impl Winograd {
         self.channels() + self.positions() * (self.v_stride(chunk) + self.m_stride(chunk))
     }
 
-    pub fn run(
+    /// Parts are tiles, or output channels where there are few tiles.
+    ///
+    /// # Safety
+    /// As [`crate::conv::Conv::run_part`].
+    #[expect(clippy::too_many_arguments, reason = "one signature for all methods")]
+    pub unsafe fn run(
         &self,
         isa: Isa,
+        part: Part,
         images: usize,
         x: &[f32],
         epilogue: RawEpilogue,
-        y: &mut [f32],
+        y: *mut f32,
         scratch: &mut [f32],
     ) {
+        let [down, across] = self.grid();
+        let tiles = images * down * across;
+        let by_tiles = tiles >= FEW_TILES * part.count || self.panels.count() < part.count;
+        let (tile_part, panel_part) = if by_tiles {
+            (part, Part::WHOLE)
+        } else {
+            (Part::WHOLE, part)
+        };
         let run = Run {
             winograd: self,
             images,
+            tiles: tile_part.of(tiles, 1),
+            panels: panel_part.of(self.panels.count(), 1),
             x,
             epilogue,
             y,
             scratch,
         };
         if self.size == 2 {
-            isa.dispatch(Sized::<Two, 4, 2>(run, std::marker::PhantomData));
+            isa.dispatch(Sized::<Two, 4, 2>(run, PhantomData));
         } else {
-            isa.dispatch(Sized::<Four, 6, 4>(run, std::marker::PhantomData));
+            isa.dispatch(Sized::<Four, 6, 4>(run, PhantomData));
         }
     }
 }
@@ -136,13 +157,17 @@ impl Winograd {
 struct Run<'a> {
     winograd: &'a Winograd,
     images: usize,
+    /// Of all images.
+    tiles: Range<usize>,
+    panels: Range<usize>,
     x: &'a [f32],
     epilogue: RawEpilogue,
-    y: &'a mut [f32],
+    /// Of all images; only the tiles and panels in question are written.
+    y: *mut f32,
     scratch: &'a mut [f32],
 }
 
-struct Sized<'a, F, const A: usize, const M: usize>(Run<'a>, std::marker::PhantomData<F>);
+struct Sized<'a, F, const A: usize, const M: usize>(Run<'a>, PhantomData<F>);
 
 impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F, A, M> {
     type Output = ();
@@ -152,63 +177,62 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
         let Run {
             winograd: w,
             images,
+            tiles,
+            panels,
             x,
             epilogue,
             y,
             scratch,
         } = self.0;
         let [down, across] = w.grid();
-        let (input, output): (Shape, Shape) = (w.shape.input, w.shape.output());
-        let tiles = images * down * across;
+        let (input, output) = (w.shape.input, w.shape.output());
         let chunk = w.chunk(images);
         let (v_stride, m_stride) = (w.v_stride(chunk), w.m_stride(chunk));
         assert_eq!(x.len(), images * input.len());
-        assert_eq!(y.len(), images * output.len());
+        assert!(tiles.end <= images * down * across && panels.end <= w.panels.count());
         let (zeros, rest) = scratch.split_at_mut(w.channels());
         zeros.fill(0.0);
         let (v, rest) = rest.split_at_mut(A * A * v_stride);
         let m = &mut rest[..A * A * m_stride];
-        let mut first = 0;
-        while first < tiles {
-            let count = chunk.min(tiles - first);
+        let width = w.panels.width();
+        let channels = panels.start * width..(panels.end * width).min(output.channels);
+        let place = |tile: usize| {
+            let (image, tile) = (tile / (down * across), tile % (down * across));
+            (image, tile / across * M, tile % across * M)
+        };
+        let mut first = tiles.start;
+        while first < tiles.end {
+            let count = chunk.min(tiles.end - first);
             for t in 0..count {
-                let (image, tile) = ((first + t) / (down * across), (first + t) % (down * across));
+                let (image, top, left) = place(first + t);
+                let padding = w.shape.window.padding;
                 let patch = Patch {
-                    image: Image {
-                        shape: input,
-                        x: &x[image * input.len()..][..input.len()],
-                    },
+                    shape: input,
+                    x: &x[image * input.len()..][..input.len()],
                     zeros,
-                    top: (tile / across * M).cast_signed()
-                        - w.shape.window.padding.top.cast_signed(),
-                    left: (tile % across * M).cast_signed()
-                        - w.shape.window.padding.left.cast_signed(),
+                    top: top.cast_signed() - padding.top.cast_signed(),
+                    left: left.cast_signed() - padding.left.cast_signed(),
                 };
                 tiles::forward::<S, F, A, M>(s, &patch, &mut v[t * w.channels()..], v_stride);
             }
-            products::<S, A>(s, w, count, v, v_stride, m, m_stride);
+            products::<S, A>(s, w, panels.clone(), count, v, v_stride, m, m_stride);
             for t in 0..count {
-                let (image, tile) = ((first + t) / (down * across), (first + t) % (down * across));
-                let corner = [tile / across * M, tile % across * M];
+                let (image, top, left) = place(first + t);
                 let at = image * output.len();
-                let residual = if epilogue.residual.is_null() {
-                    epilogue.residual
-                } else {
-                    // SAFETY: the residual is as long as the output.
-                    unsafe { epilogue.residual.add(at) }
-                };
-                tiles::backward::<S, F, A, M>(
-                    s,
-                    &m[t * w.panels.padded()..],
-                    m_stride,
-                    output,
-                    corner,
-                    RawEpilogue {
-                        residual,
-                        ..epilogue
-                    },
-                    &mut y[at..at + output.len()],
-                );
+                // SAFETY: `y` and the residual hold all images; this tile's
+                // channels are ours alone by the contract of `Winograd::run`.
+                unsafe {
+                    tiles::backward::<S, F, A, M>(
+                        s,
+                        &m[t * w.panels.padded()..],
+                        m_stride,
+                        output,
+                        [top, left],
+                        channels.clone(),
+                        epilogue.from(at),
+                        y.add(at),
+                    );
+                }
             }
             first += count;
         }
@@ -217,9 +241,11 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
 
 /// `M[position] = V[position] U[position]` for all positions.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "two matrices and their strides")]
 fn products<S: Simd, const A: usize>(
     s: S,
     w: &Winograd,
+    panels: Range<usize>,
     count: usize,
     v: &[f32],
     v_stride: usize,
@@ -237,7 +263,7 @@ fn products<S: Simd, const A: usize>(
             *row = unsafe { v.as_ptr().add(position * v_stride + t * channels) };
         }
         let weights = position * depth * outputs;
-        for p in 0..w.panels.count() {
+        for p in panels.clone() {
             let (c, width) = (p * w.panels.width(), w.panels.width_of(p));
             // SAFETY: rows hold `channels >= depth` floats; the panel's weights
             // start at `depth * c` and are `depth * width`; the sink covers

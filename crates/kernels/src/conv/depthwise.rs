@@ -1,7 +1,7 @@
 //! Depthwise convolution: every channel has its own window.
 
 use super::padded::pad;
-use super::{RawEpilogue, padded_size};
+use super::{Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
@@ -42,34 +42,43 @@ impl Depthwise {
         height * width * self.shape.input.channels
     }
 
-    pub fn run(
+    /// Parts are rows of the output.
+    ///
+    /// # Safety
+    /// As [`super::Conv::run_part`].
+    #[expect(clippy::too_many_arguments, reason = "one signature for all methods")]
+    pub unsafe fn run(
         &self,
         isa: Isa,
+        part: Part,
         images: usize,
         x: &[f32],
         epilogue: RawEpilogue,
-        y: &mut [f32],
+        y: *mut f32,
         scratch: &mut [f32],
     ) {
-        let (in_len, out_len) = (self.shape.input.len(), self.shape.output().len());
+        let (in_len, output) = (self.shape.input.len(), self.shape.output());
         let padded = &mut scratch[..self.scratch_len()];
+        let rows = part.of(output.height, 1);
+        let row_len = output.width * output.channels;
         for image in 0..images {
             let x = &x[image * in_len..][..in_len];
             pad(self.shape.input, self.shape.window.padding, x, padded);
-            let residual = if epilogue.residual.is_null() {
-                epilogue.residual
-            } else {
-                // SAFETY: the residual is as long as the whole output.
-                unsafe { epilogue.residual.add(image * out_len) }
+            let at = image * output.len() + rows.start * row_len;
+            // SAFETY: the part's rows of this image lie inside the output and
+            // are ours alone.
+            let (epilogue, y) = unsafe {
+                (
+                    epilogue.from(at),
+                    std::slice::from_raw_parts_mut(y.add(at), rows.len() * row_len),
+                )
             };
             isa.dispatch(Run {
                 depthwise: self,
+                first_row: rows.start,
                 x: padded,
-                epilogue: RawEpilogue {
-                    residual,
-                    ..epilogue
-                },
-                y: &mut y[image * out_len..][..out_len],
+                epilogue,
+                y,
             });
         }
     }
@@ -77,6 +86,7 @@ impl Depthwise {
 
 struct Run<'a> {
     depthwise: &'a Depthwise,
+    first_row: usize,
     x: &'a [f32],
     epilogue: RawEpilogue,
     y: &'a mut [f32],
@@ -92,7 +102,7 @@ impl Kernel for Run<'_> {
         let channels = output.channels;
         let row = padded_size(d.shape.input, window.padding)[1] * channels;
         for (pixel, y) in self.y.chunks_exact_mut(channels).enumerate() {
-            let (oy, ox) = (pixel / output.width, pixel % output.width);
+            let (oy, ox) = (self.first_row + pixel / output.width, pixel % output.width);
             let first = oy * window.stride[0] * row + ox * window.stride[1] * channels;
             let mut c = 0;
             while c < channels {

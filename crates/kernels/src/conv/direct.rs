@@ -7,17 +7,20 @@
 //! the input in place, or a copy of it with its padding.
 
 use super::padded::pad;
-use super::{RawEpilogue, padded_size};
+use super::{Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
 use crate::gemm::{Panels, Sink, panel};
 use crate::geometry::{ConvShape, Padding};
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
+use std::ops::Range;
 
 /// Floats of depth whose panel of weights stays in the first-level cache.
 const DEPTH_BLOCK: usize = 384;
 /// Rows that are held against all panels before the next ones are read.
 const ROW_BLOCK: usize = 96;
+/// Parts are cut at multiples of this many rows: whole tiles.
+const ROW_UNIT: usize = 12;
 
 #[derive(Clone, Debug)]
 pub(super) struct Direct {
@@ -114,23 +117,25 @@ impl Direct {
         }
     }
 
-    pub fn run(
+    /// Parts are output pixels.
+    ///
+    /// # Safety
+    /// As [`super::Conv::run_part`].
+    #[expect(clippy::too_many_arguments, reason = "one signature for all methods")]
+    pub unsafe fn run(
         &self,
         isa: Isa,
+        part: Part,
         images: usize,
         x: &[f32],
         epilogue: RawEpilogue,
-        y: &mut [f32],
+        y: *mut f32,
         scratch: &mut [f32],
     ) {
         let (in_len, out_len) = (self.shape.input.len(), self.shape.output().len());
         let padding = self.shape.window.padding;
         let group = self.group_of(images);
-        for (g, (x, y)) in x
-            .chunks(group * in_len)
-            .zip(y.chunks_mut(group * out_len))
-            .enumerate()
-        {
+        for (g, x) in x.chunks(group * in_len).enumerate() {
             let images = x.len() / in_len;
             let input = if padding == Padding::default() {
                 x
@@ -144,20 +149,15 @@ impl Direct {
                 }
                 padded
             };
-            let residual = if epilogue.residual.is_null() {
-                epilogue.residual
-            } else {
-                // SAFETY: the residual is as long as the whole output.
-                unsafe { epilogue.residual.add(g * group * out_len) }
-            };
+            let at = g * group * out_len;
+            // SAFETY: this group's outputs start at `at`.
+            let (epilogue, y) = unsafe { (epilogue.from(at), y.add(at)) };
             isa.dispatch(Run {
                 direct: self,
                 images,
+                rows: part.of(images * self.pixels.len(), ROW_UNIT),
                 x: input,
-                epilogue: RawEpilogue {
-                    residual,
-                    ..epilogue
-                },
+                epilogue,
                 y,
             });
         }
@@ -167,10 +167,13 @@ impl Direct {
 struct Run<'a> {
     direct: &'a Direct,
     images: usize,
+    /// Which pixels of all images.
+    rows: Range<usize>,
     /// Padded.
     x: &'a [f32],
     epilogue: RawEpilogue,
-    y: &'a mut [f32],
+    /// Of all images; only `rows` are written.
+    y: *mut f32,
 }
 
 impl Kernel for Run<'_> {
@@ -180,22 +183,21 @@ impl Kernel for Run<'_> {
     fn run<S: Simd>(self, s: S) {
         let d = self.direct;
         let pixels = d.pixels.len();
-        let rows = self.images * pixels;
         let image_len = d.padded_len();
         let stride = d.shape.out_channels;
         let per_group = d.weights.len() / d.shape.groups;
         let mut pointers = [std::ptr::null::<f32>(); ROW_BLOCK];
         assert_eq!(self.x.len(), self.images * image_len);
-        assert_eq!(self.y.len(), rows * stride);
+        assert!(self.rows.end <= self.images * pixels);
         for group in 0..d.shape.groups {
             let first_out = group * d.panels.n;
             for (from, to) in d.depth_blocks() {
                 let w = group * per_group + d.runs.len() * from * d.panels.padded();
                 let length = d.runs.len() * (to - from);
                 let (first_block, last_block) = (from == 0, to == d.depth);
-                let mut row = 0;
-                while row < rows {
-                    let block = ROW_BLOCK.min(rows - row);
+                let mut row = self.rows.start;
+                while row < self.rows.end {
+                    let block = ROW_BLOCK.min(self.rows.end - row);
                     let (mut image, mut pixel) = (row / pixels, row % pixels);
                     for p in &mut pointers[..block] {
                         let at = image * image_len
@@ -236,7 +238,7 @@ impl Kernel for Run<'_> {
                                 d.weights.as_ptr().add(w + length * c),
                                 width / S::LANES,
                                 Sink {
-                                    y: self.y.as_mut_ptr().add(at),
+                                    y: self.y.add(at),
                                     stride,
                                     channels: width.min(d.panels.n - c),
                                     accumulate: !first_block,

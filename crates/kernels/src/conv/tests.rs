@@ -97,6 +97,28 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<
                 } * (1.0 + (depth as f64).sqrt());
                 close(got, &want, tolerance)
                     .map_err(|e| format!("{isa} {algorithm:?} image {i}: {e}"))?;
+                for parts in [2, 3] {
+                    let mut y = vec![f32::NAN; output.len()];
+                    let mut scratch = vec![f32::NAN; parts * conv.scratch_len(1)];
+                    let epilogue = Epilogue {
+                        bias: bias.as_deref(),
+                        residual: residual
+                            .as_ref()
+                            .map(|r| &r[i * output.len()..][..output.len()]),
+                        relu: with[2],
+                    };
+                    let x = &x[i * input.len()..][..input.len()];
+                    conv.run_split(parts, x, epilogue, &mut y, &mut scratch, |parts, f| {
+                        std::thread::scope(|scope| {
+                            for part in 0..parts {
+                                scope.spawn(move || f(part));
+                            }
+                        });
+                    });
+                    if got != y {
+                        return Err(format!("{isa} {algorithm:?}: {parts} parts differ"));
+                    }
+                }
                 if got != run(1, i) {
                     return Err(format!(
                         "{isa} {algorithm:?}: image {i} depends on the block"
@@ -169,7 +191,7 @@ fn three_by_three() -> impl Strategy<Value = ConvShape> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn any_window(shape in any_shape(), images in 1usize..4, seed: u32, with: [bool; 3]) {

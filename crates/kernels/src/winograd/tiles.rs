@@ -4,18 +4,14 @@ use super::transform::Filtering;
 use crate::conv::RawEpilogue;
 use crate::geometry::Shape;
 use crate::simd::{Simd, relu};
-
-/// One image.
-#[derive(Clone, Copy)]
-pub(super) struct Image<'a> {
-    pub shape: Shape,
-    pub x: &'a [f32],
-}
+use std::ops::Range;
 
 /// An `A x A` patch of an image; it may reach beyond the border, where the
 /// image is 0.
 pub(super) struct Patch<'a> {
-    pub image: Image<'a>,
+    /// Of the image.
+    pub shape: Shape,
+    pub x: &'a [f32],
     /// One pixel of zeros.
     pub zeros: &'a [f32],
     pub top: isize,
@@ -34,8 +30,8 @@ pub(super) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usiz
         height,
         width,
         channels,
-    } = patch.image.shape;
-    assert_eq!(patch.image.x.len(), patch.image.shape.len());
+    } = patch.shape;
+    assert_eq!(patch.x.len(), patch.shape.len());
     assert!(patch.zeros.len() >= channels);
     assert!(v.len() >= (A * A - 1) * stride + channels.next_multiple_of(S::LANES));
     let inside = |at: isize, size: usize| at >= 0 && at.cast_unsigned() < size;
@@ -50,7 +46,7 @@ pub(super) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usiz
             let x = patch.left + j.cast_signed();
             if inside(x, width) {
                 let at = (y.cast_unsigned() * width + x.cast_unsigned()) * channels;
-                *pixel = patch.image.x[at..].as_ptr();
+                *pixel = patch.x[at..].as_ptr();
             }
         }
     }
@@ -110,30 +106,39 @@ unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
 
 /// Writes `A^T m A`, through the epilogue, to the output tile at `corner`; `m`
 /// is read at `position * stride + channel`.
+///
+/// # Safety
+/// `y` and the residual must hold one image of shape `output`, the bias one
+/// value a channel; nobody else may touch the tile's `channels` meanwhile.
 #[inline(always)]
-pub(super) fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a tile, its place and its epilogue"
+)]
+pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
     s: S,
     m: &[f32],
     stride: usize,
     output: Shape,
     corner: [usize; 2],
+    channels: Range<usize>,
     epilogue: RawEpilogue,
-    y: &mut [f32],
+    y: *mut f32,
 ) {
-    let channels = output.channels;
-    assert_eq!(y.len(), output.len());
-    assert!(m.len() >= (A * A - 1) * stride + channels.next_multiple_of(S::LANES));
+    let pixel = output.channels;
+    assert!(channels.end <= pixel && channels.start.is_multiple_of(S::LANES));
+    assert!(m.len() >= (A * A - 1) * stride + channels.end.next_multiple_of(S::LANES));
     assert!(corner[0] < output.height && corner[1] < output.width);
     let rows = M.min(output.height - corner[0]);
     let columns = M.min(output.width - corner[1]);
-    let first = (corner[0] * output.width + corner[1]) * channels;
-    let mut c = 0;
-    while c < channels {
-        let n = S::LANES.min(channels - c);
+    let first = (corner[0] * output.width + corner[1]) * pixel;
+    let mut c = channels.start;
+    while c < channels.end {
+        let n = S::LANES.min(channels.end - c);
         let whole = n == S::LANES;
         // SAFETY: `m` was checked above. Outputs and residuals are addressed
         // at rows below `rows`, columns below `columns`, channels `c .. c + n`
-        // of the tile, all inside the image; the bias has `channels` floats.
+        // of the tile, all inside the image; the bias has one value a channel.
         unsafe {
             let mut half = [[s.zero(); A]; M];
             for j in 0..A {
@@ -162,8 +167,8 @@ pub(super) fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usi
                     if j >= columns {
                         break;
                     }
-                    let at = first + (i * output.width + j) * channels + c;
-                    debug_assert!(at + n <= y.len());
+                    let at = first + (i * output.width + j) * pixel + c;
+                    debug_assert!(at + n <= output.len());
                     let mut sum = s.add(d[j], bias);
                     if !epilogue.residual.is_null() {
                         let r = epilogue.residual.add(at);
@@ -178,9 +183,9 @@ pub(super) fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usi
                         sum = relu(s, sum);
                     }
                     if whole {
-                        s.store(y.as_mut_ptr().add(at), sum);
+                        s.store(y.add(at), sum);
                     } else {
-                        s.store_partial(y.as_mut_ptr().add(at), n, sum);
+                        s.store_partial(y.add(at), n, sum);
                     }
                 }
             }
