@@ -1,5 +1,8 @@
 //! Gaussian noise as a pure function of its key.
 
+use kernels::isa::Isa;
+use kernels::noise::{NoiseKey, add_noise};
+
 /// What noise is drawn for: draws for different purposes are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -50,18 +53,38 @@ pub struct NoisyImage<'a> {
 }
 
 impl Noise {
-    /// Writes `pixels + noise` of one sample to `out`.
-    pub fn add(&self, image: u32, sample: u32, pixels: &[f32], out: &mut [f32]) {
-        for (i, (out, x)) in out.iter_mut().zip(pixels).enumerate() {
-            *out = x + self.sigma * self.standard(image, sample, i as u32) as f32;
+    /// Key of one sample of one image.
+    pub fn key(&self, image: u32, sample: u32) -> NoiseKey {
+        NoiseKey {
+            seed: self.seed,
+            purpose: self.purpose as u32,
+            image,
+            sample,
         }
     }
 
-    /// The noise alone.
+    /// Writes `pixels + noise` of one sample to `out`.
+    pub fn add(&self, image: u32, sample: u32, pixels: &[f32], out: &mut [f32]) {
+        add_noise(
+            Isa::detect(),
+            self.key(image, sample),
+            self.sigma,
+            pixels,
+            out,
+        );
+    }
+
+    /// The noise alone, by the portable kernel: the same on every CPU.
     pub fn draw(&self, image: u32, sample: u32, len: usize) -> Vec<f32> {
         let zeros = vec![0.0; len];
         let mut out = vec![0.0; len];
-        self.add(image, sample, &zeros, &mut out);
+        add_noise(
+            Isa::PORTABLE,
+            self.key(image, sample),
+            self.sigma,
+            &zeros,
+            &mut out,
+        );
         out
     }
 
@@ -78,37 +101,4 @@ impl Noise {
         }
         images
     }
-
-    fn standard(&self, image: u32, sample: u32, i: u32) -> f64 {
-        let key = [self.seed as u32, (self.seed >> 32) as u32];
-        let r = philox([i / 4, sample, image, self.purpose as u32], key);
-        let pair = (i % 4 / 2 * 2) as usize;
-        let uniform = |u: u32| (f64::from(u) + 0.5) / 4294967296.0;
-        let radius = (-2.0 * uniform(r[pair]).ln()).sqrt();
-        let angle = 2.0 * std::f64::consts::PI * uniform(r[pair + 1]);
-        radius
-            * if i.is_multiple_of(2) {
-                angle.cos()
-            } else {
-                angle.sin()
-            }
-    }
-}
-
-fn philox(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
-    for _ in 0..10 {
-        let a = u64::from(c[0]) * 0xD251_1F53;
-        let b = u64::from(c[2]) * 0xCD9E_8D57;
-        c = [
-            (b >> 32) as u32 ^ c[1] ^ k[0],
-            b as u32,
-            (a >> 32) as u32 ^ c[3] ^ k[1],
-            a as u32,
-        ];
-        k = [
-            k[0].wrapping_add(0x9E37_79B9),
-            k[1].wrapping_add(0xBB67_AE85),
-        ];
-    }
-    c
 }
