@@ -11,6 +11,7 @@
 
 mod activation;
 pub mod architecture;
+pub mod exchange;
 pub mod file;
 mod graph;
 mod init;
@@ -23,6 +24,7 @@ mod summary;
 mod verbs;
 
 pub use activation::Activation;
+pub use exchange::{ImportError, ImportReport, LoadOptions, Loaded, load};
 pub use file::FileError;
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId};
 pub use init::initialise;
