@@ -1,0 +1,63 @@
+//! What the logs say about the images shown.
+
+use std::collections::{BTreeSet, HashMap};
+
+use record::{CertifyRow, LboundRow};
+
+use crate::load::{Log, Rows};
+
+/// Model hash, data set, image.
+pub type Key<'a> = (&'a str, &'a str, u64);
+
+type OwnedKey<'a> = (&'a str, String, u64);
+
+/// Certificates and L-bounds of the images shown, by model hash and data set.
+#[derive(Default)]
+pub struct Facts<'a> {
+    /// With their sigma: a model may be certified at several.
+    certificates: HashMap<OwnedKey<'a>, Vec<(Option<f64>, &'a CertifyRow)>>,
+    l_bounds: HashMap<OwnedKey<'a>, &'a LboundRow>,
+}
+
+impl<'a> Facts<'a> {
+    /// Looks the images up once, in all logs.
+    pub fn collect(logs: &'a [Log], wanted: &BTreeSet<u64>) -> Self {
+        let mut facts = Self::default();
+        for log in logs.iter().filter(|log| log.top_k() == 1) {
+            let (sha256, data) = (log.manifest.model.sha256.as_str(), log.data());
+            match &log.rows {
+                Rows::Certify(rows) => {
+                    for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
+                        let key = (sha256, data.clone(), row.idx);
+                        facts
+                            .certificates
+                            .entry(key)
+                            .or_default()
+                            .push((log.manifest.sigma, row));
+                    }
+                }
+                Rows::Lbound(rows) => {
+                    for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
+                        facts.l_bounds.insert((sha256, data.clone(), row.idx), row);
+                    }
+                }
+                Rows::Attack(_) | Rows::Fidelity(_) => {}
+            }
+        }
+        facts
+    }
+
+    /// The certificate at the gallery's sigma if there is one, else at any.
+    pub fn certificate(&self, key: Key<'_>, sigma: Option<f64>) -> Option<&CertifyRow> {
+        let found = self.certificates.get(&(key.0, key.1.to_owned(), key.2))?;
+        let at_sigma = found.iter().find(|(other, _)| *other == sigma);
+        at_sigma.or_else(|| found.first()).map(|(_, row)| *row)
+    }
+
+    /// The L-bound for the true class.
+    pub fn l_bound(&self, key: Key<'_>) -> Option<f64> {
+        self.l_bounds
+            .get(&(key.0, key.1.to_owned(), key.2))
+            .map(|row| row.radius)
+    }
+}

@@ -1,0 +1,303 @@
+//! The gallery: pictures from galleries, predictions and radii from the logs.
+
+mod facts;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use record::{DataId, Gallery, RecordError};
+
+use self::facts::Facts;
+use crate::names::{method_name, tell_apart};
+use crate::sections::Context;
+use crate::{ReportError, Warning};
+
+/// Most bytes of pictures in a page.
+const MOST_BYTES: usize = 12 << 20;
+
+/// One image with everything that is known about it.
+#[derive(Debug)]
+pub struct Card {
+    /// The data set.
+    pub data: String,
+    /// The image.
+    pub idx: u64,
+    /// Its class.
+    pub label: String,
+    /// The picture as a data URI.
+    pub original: String,
+    /// The noisy picture and its sigma.
+    pub noisy: Option<(String, Option<f64>)>,
+    /// What each model says.
+    pub models: Vec<CardModel>,
+}
+
+/// What one model says about an image.
+#[derive(Debug)]
+pub struct CardModel {
+    /// Its name.
+    pub name: String,
+    /// Its colour.
+    pub style: usize,
+    /// Its class for the image, and whether that is right.
+    pub clean: (String, bool),
+    /// Its class for the noisy picture.
+    pub noisy: Option<String>,
+    /// The certificate.
+    pub certificate: Option<Certificate>,
+    /// The L-bound for the true class.
+    pub l_bound: Option<f64>,
+    /// What attacks made of it.
+    pub adversarial: Vec<Adversarial>,
+}
+
+/// The certificate of an image.
+#[derive(Debug)]
+pub struct Certificate {
+    /// The certified class; `None`: abstained.
+    pub predict: Option<String>,
+    /// Its radius.
+    pub radius: f64,
+    /// Whether the class is right.
+    pub correct: bool,
+}
+
+/// An adversarial picture.
+#[derive(Debug)]
+pub struct Adversarial {
+    /// The attack.
+    pub attack: String,
+    /// The picture as a data URI.
+    pub picture: String,
+    /// The class it is taken for.
+    pub predict: String,
+    /// Its L2 distance.
+    pub l2: f64,
+}
+
+impl CardModel {
+    /// The certified radius where the class is right, else 0.
+    pub fn sound_radius(&self) -> Option<f64> {
+        self.certificate
+            .as_ref()
+            .map(|found| if found.correct { found.radius } else { 0.0 })
+    }
+
+    /// Whether the model abstains.
+    pub fn abstains(&self) -> bool {
+        self.certificate
+            .as_ref()
+            .is_some_and(|found| found.predict.is_none())
+    }
+
+    /// Whether the certified class is wrong, or without certificate the plain one.
+    pub fn is_wrong(&self) -> bool {
+        match &self.certificate {
+            Some(found) => found.predict.is_some() && !found.correct,
+            None => !self.clean.1,
+        }
+    }
+}
+
+impl Card {
+    /// Largest difference of certified radii between models.
+    pub fn spread(&self) -> f64 {
+        let radii = || self.models.iter().filter_map(CardModel::sound_radius);
+        let (low, high) = (
+            radii().fold(f64::INFINITY, f64::min),
+            radii().fold(0.0, f64::max),
+        );
+        (high - low).max(0.0)
+    }
+}
+
+/// Cards for the images of all galleries, as many as the page may hold.
+pub fn cards(
+    context: &mut Context<'_>,
+    galleries: &[(PathBuf, Gallery)],
+) -> Result<Vec<Card>, ReportError> {
+    let mut images: BTreeMap<(String, u64), Vec<(usize, usize)>> = BTreeMap::new();
+    for (g, (_, gallery)) in galleries.iter().enumerate() {
+        for (i, image) in gallery.images.iter().enumerate() {
+            images
+                .entry((data_name(&gallery.data), image.idx))
+                .or_default()
+                .push((g, i));
+        }
+    }
+    let of = images.len();
+    let wanted: BTreeSet<u64> = images
+        .keys()
+        .take(context.options.gallery)
+        .map(|(_, idx)| *idx)
+        .collect();
+    let facts = Facts::collect(context.logs, &wanted);
+    let names = names(galleries);
+    let mut cards = Vec::new();
+    let mut bytes = 0;
+    for ((data, idx), places) in images.into_iter().take(context.options.gallery) {
+        let card = card(context, galleries, &names, &facts, data, idx, &places)?;
+        bytes += card.original.len()
+            + card.noisy.as_ref().map_or(0, |noisy| noisy.0.len())
+            + card
+                .models
+                .iter()
+                .flat_map(|m| &m.adversarial)
+                .map(|a| a.picture.len())
+                .sum::<usize>();
+        if bytes > MOST_BYTES {
+            break;
+        }
+        cards.push(card);
+    }
+    if cards.len() < of {
+        context.warnings.push(Warning::GalleryCut {
+            shown: cards.len(),
+            of,
+        });
+    }
+    Ok(cards)
+}
+
+fn data_name(data: &DataId) -> String {
+    format!("{} {}", data.name, data.split)
+}
+
+fn card(
+    context: &mut Context<'_>,
+    galleries: &[(PathBuf, Gallery)],
+    names: &HashMap<String, (usize, String)>,
+    facts: &Facts,
+    data: String,
+    idx: u64,
+    places: &[(usize, usize)],
+) -> Result<Card, ReportError> {
+    let (path, first) = &galleries[places[0].0];
+    let image = &first.images[places[0].1];
+    let class = |gallery: &Gallery, class: Option<u32>| class_name(&gallery.classes, class);
+    let mut noisy = None;
+    let mut models: BTreeMap<usize, CardModel> = BTreeMap::new();
+    for &(g, i) in places {
+        let (path, gallery) = &galleries[g];
+        let image = &gallery.images[i];
+        let sha256 = &gallery.model.sha256;
+        let (rank, name) = &names[sha256];
+        if let (None, Some(found)) = (&noisy, &image.noisy) {
+            noisy = Some((picture(path, &found.picture)?, gallery.sigma));
+        }
+        let model = models.entry(*rank).or_insert_with(|| {
+            let certificate = facts.certificate((sha256, &data, idx), gallery.sigma);
+            CardModel {
+                name: name.clone(),
+                style: context.styles.add(sha256),
+                clean: (
+                    class(gallery, image.predict),
+                    image.predict == Some(image.label),
+                ),
+                noisy: None,
+                certificate: certificate.map(|row| Certificate {
+                    predict: row.predict.map(|predict| class(gallery, Some(predict))),
+                    radius: row.radius,
+                    correct: row.correct,
+                }),
+                l_bound: facts.l_bound((sha256, &data, idx)),
+                adversarial: Vec::new(),
+            }
+        });
+        if let Some(found) = &image.noisy {
+            model
+                .noisy
+                .get_or_insert_with(|| class(gallery, found.predict));
+        }
+        if let Some(found) = &image.adversarial {
+            model.adversarial.push(Adversarial {
+                attack: gallery
+                    .attack
+                    .clone()
+                    .unwrap_or_else(|| "attack".into())
+                    .to_uppercase(),
+                picture: picture(path, &found.picture)?,
+                predict: class(gallery, found.predict),
+                l2: found.l2,
+            });
+        }
+    }
+    Ok(Card {
+        data,
+        idx,
+        label: class(first, Some(image.label)),
+        original: picture(path, &image.original)?,
+        noisy,
+        models: models.into_values().collect(),
+    })
+}
+
+fn class_name(classes: &[String], class: Option<u32>) -> String {
+    match class {
+        Some(class) => classes
+            .get(class as usize)
+            .cloned()
+            .unwrap_or_else(|| class.to_string()),
+        None => "none".into(),
+    }
+}
+
+/// Rank in the tables and name of each model, by hash.
+fn names(galleries: &[(PathBuf, Gallery)]) -> HashMap<String, (usize, String)> {
+    let mut models: Vec<&Gallery> = Vec::new();
+    for (_, gallery) in galleries {
+        if !models
+            .iter()
+            .any(|found| found.model.sha256 == gallery.model.sha256)
+        {
+            models.push(gallery);
+        }
+    }
+    models.sort_by_key(|gallery| (method_name(&gallery.method).0, &gallery.model.sha256));
+    let base = models.iter().map(|gallery| {
+        gallery
+            .label
+            .clone()
+            .unwrap_or_else(|| method_name(&gallery.method).1.to_owned())
+    });
+    let details: Vec<Vec<(String, String)>> = models
+        .iter()
+        .map(|gallery| {
+            let sigma = gallery
+                .sigma
+                .map(|sigma| ("σ".to_owned(), sigma.to_string()));
+            let model = gallery.model.sha256.chars().take(8).collect();
+            sigma
+                .into_iter()
+                .chain([("model".to_owned(), model)])
+                .collect()
+        })
+        .collect();
+    let names = tell_apart(base.collect(), &details);
+    models
+        .iter()
+        .zip(names)
+        .enumerate()
+        .map(|(rank, (gallery, name))| (gallery.model.sha256.clone(), (rank, name)))
+        .collect()
+}
+
+fn picture(gallery: &Path, name: &str) -> Result<String, ReportError> {
+    let path = gallery.with_file_name(name);
+    let png = fs::read(&path).map_err(|source| RecordError::Io {
+        path: path.clone(),
+        action: "read",
+        source,
+    })?;
+    if !png.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return Err(RecordError::Json {
+            path,
+            reason: "not a PNG".into(),
+        }
+        .into());
+    }
+    Ok(format!("data:image/png;base64,{}", STANDARD.encode(png)))
+}

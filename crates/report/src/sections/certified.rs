@@ -1,0 +1,347 @@
+//! Certified accuracy: tables, curves, other certificates from the same counts.
+
+use record::{CertifyRow, Guarantee, Kind};
+
+use super::{Context, Group, Item, Section, compare};
+use crate::Warning;
+use crate::figure::{Axis, Figure, Series, nice_step};
+use crate::load::{Log, Rows};
+use crate::options::{Denominator, Options};
+use crate::statistics::{Certified, high_probability_accuracy};
+use crate::table::{Best, Cell, Column, Format, Table};
+
+/// Points of a curve: enough for the eye, few enough for a page.
+const POINTS: usize = 200;
+
+/// The rows of a certification log.
+pub fn rows(log: &Log) -> &[CertifyRow] {
+    match &log.rows {
+        Rows::Certify(rows) => rows,
+        _ => &[],
+    }
+}
+
+/// Certified accuracy, one section for all groups.
+pub fn section(context: &mut Context<'_>) -> Option<Section> {
+    let mut items = Vec::new();
+    for group in context.groups(Kind::Certify, true) {
+        let curves: Vec<Certified> = group.logs.iter().map(|log| curve(log)).collect();
+        let radii = radii(&curves, context.options);
+        items.push(Item::Figure(figure(context, &group, &curves)));
+        items.push(Item::Table(accuracy_table(
+            context, &group, &curves, &radii,
+        )));
+        items.push(Item::Table(high_probability_table(
+            context.options,
+            &group,
+            &curves,
+            &radii,
+        )));
+        if let Some(table) = compare::table(&group, &radii) {
+            items.push(Item::Table(table));
+        }
+        items.extend(certificates(&group).map(Item::Figure));
+        warn(&group, &mut context.warnings);
+    }
+    (!items.is_empty()).then(|| Section {
+        id: "certified".into(),
+        title: "Certified accuracy".into(),
+        intro: "A certificate speaks about the smoothed classifier g(x) = argmax_c P(v(x+η) = c) \
+                with η ~ N(0, σ²I), not about argmax v(x). Radii are L2 distances of pixels \
+                scaled to [0,1]."
+            .into(),
+        items,
+    })
+}
+
+fn curve(log: &Log) -> Certified {
+    Certified::new(
+        rows(log)
+            .iter()
+            .map(|row| row.predict.map(|_| (row.radius, row.correct))),
+    )
+}
+
+fn accuracy(curve: &Certified, radius: f64, denominator: Denominator) -> Option<f64> {
+    let of = match denominator {
+        Denominator::All => curve.images,
+        Denominator::NonAbstained => curve.images - curve.abstained,
+    };
+    (of > 0).then(|| curve.count(radius) as f64 / of as f64)
+}
+
+/// The step between radii, and the largest radius certified.
+fn step(curves: &[Certified]) -> (f64, f64) {
+    let largest = curves.iter().map(Certified::largest).fold(0.0, f64::max);
+    (nice_step(largest / 6.0), largest)
+}
+
+fn radii(curves: &[Certified], options: &Options) -> Vec<f64> {
+    if !options.radii.is_empty() {
+        return options.radii.clone();
+    }
+    let (step, largest) = step(curves);
+    (0..=(largest / step).floor() as usize)
+        .map(|at| grid(at, 1, step))
+        .collect()
+}
+
+/// `at * step / parts`, as the decimal number people would write: a published
+/// radius of 0.3 must count as >= 0.3.
+fn grid(at: usize, parts: usize, step: f64) -> f64 {
+    let value = at as f64 * step / parts as f64;
+    (value * 1e9).round() / 1e9
+}
+
+fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[Certified]) -> Figure {
+    let (step, largest) = step(curves);
+    let steps = ((largest / step).ceil() as usize).max(1);
+    let parts = POINTS.div_ceil(steps);
+    let denominator = context.options.denominator;
+    let series = group
+        .logs
+        .iter()
+        .zip(&group.names)
+        .zip(curves)
+        .map(|((log, name), curve)| {
+            let point = |at| {
+                let radius = grid(at, parts, step);
+                Some((radius, 100.0 * accuracy(curve, radius, denominator)?))
+            };
+            let points = (0..=steps * parts).filter_map(point).collect();
+            Series {
+                name: name.clone(),
+                style: context.styles.of(log),
+                points,
+            }
+        });
+    Figure {
+        id: format!("certified-{}", group.slug),
+        title: format!("Certified accuracy against radius: {}", group.title),
+        caption: format!(
+            "Share of {} that is right, not abstained on, and certified at least \
+                          to the radius.",
+            of_what(denominator)
+        ),
+        guarantee: group.guarantee(),
+        x: Axis::linear("L2 radius", "", 0.0, grid(steps, 1, step)),
+        y: Axis::percent("certified accuracy"),
+        series: series.collect(),
+    }
+}
+
+fn of_what(denominator: Denominator) -> &'static str {
+    match denominator {
+        Denominator::All => "all images",
+        Denominator::NonAbstained => "the images not abstained on (the paper's convention)",
+    }
+}
+
+fn radius_columns(radii: &[f64], best: Best) -> impl Iterator<Item = Column> {
+    radii.iter().map(move |radius| {
+        Column::new(format!("{radius}"), Format::Percent, best).under("radius ≥")
+    })
+}
+
+fn accuracy_table(
+    context: &Context<'_>,
+    group: &Group<'_>,
+    curves: &[Certified],
+    radii: &[f64],
+) -> Table {
+    let denominator = context.options.denominator;
+    let mut columns = vec![Column::text("model")];
+    columns.extend(radius_columns(radii, Best::High));
+    columns.extend([
+        Column::new("ACR", Format::Fixed(3), Best::High),
+        Column::new("abstained", Format::Percent, Best::Low),
+        Column::new("clean", Format::Percent, Best::High),
+        Column::new("images", Format::Fixed(0), Best::None),
+    ]);
+    let row = |at: usize| {
+        let curve = &curves[at];
+        let mut row = vec![Cell::Text(group.names[at].clone())];
+        row.extend(
+            radii
+                .iter()
+                .map(|&r| Cell::number(accuracy(curve, r, denominator))),
+        );
+        row.push(Cell::number(Some(curve.acr())));
+        row.push(Cell::number(Some(
+            curve.abstained as f64 / curve.images as f64,
+        )));
+        row.push(Cell::number(clean_accuracy(group.logs[at], context.logs)));
+        row.push(Cell::Number(curve.images as f64));
+        row
+    };
+    Table {
+        id: format!("certified-{}", group.slug),
+        title: format!("Certified accuracy (%): {}", group.title),
+        caption: format!(
+            "Share of {} that is right, not abstained on, and certified at least to the radius. \
+             ACR is the mean of radius*correct over all images; clean is the accuracy of the model \
+             as it is used (one pass for a deterministic one, its noise average for a stochastic \
+             one). Best in bold.",
+            of_what(denominator)
+        ),
+        guarantee: group.guarantee(),
+        columns,
+        rows: (0..curves.len()).map(row).collect(),
+    }
+}
+
+/// Clean accuracy of the same model on the same data: from the log itself, or
+/// from an L-bound or attack log beside it.
+fn clean_accuracy(log: &Log, all: &[Log]) -> Option<f64> {
+    let share = |right: usize, of: usize| (of > 0).then(|| right as f64 / of as f64);
+    if let Some(column) = log.column(CertifyRow::CLEAN_CORRECT) {
+        let rows = rows(log);
+        return share(
+            rows.iter().filter(|row| row.extra[column] > 0.5).count(),
+            rows.len(),
+        );
+    }
+    let same = |other: &&Log| {
+        other.manifest.model.sha256 == log.manifest.model.sha256
+            && other.data() == log.data()
+            && other.top_k() == log.top_k()
+    };
+    let lbound = all.iter().filter(same).find_map(|other| match &other.rows {
+        Rows::Lbound(rows) => share(rows.iter().filter(|row| row.correct).count(), rows.len()),
+        _ => None,
+    });
+    lbound.or_else(|| {
+        all.iter().filter(same).find_map(|other| match &other.rows {
+            Rows::Attack(rows) => {
+                let right = super::attacks::clean_right(other);
+                share(rows.iter().filter(|row| right(row)).count(), rows.len())
+            }
+            _ => None,
+        })
+    })
+}
+
+fn high_probability_table(
+    options: &Options,
+    group: &Group<'_>,
+    curves: &[Certified],
+    radii: &[f64],
+) -> Table {
+    let row = |at: usize| {
+        let curve = &curves[at];
+        let mut row = vec![Cell::Text(group.names[at].clone())];
+        row.extend(radii.iter().map(|&radius| {
+            let Guarantee::SoundSmoothed { alpha } = group.logs[at].manifest.guarantee else {
+                return Cell::Missing;
+            };
+            let accuracy = curve.count(radius) as f64 / curve.images as f64;
+            Cell::Number(high_probability_accuracy(
+                accuracy,
+                alpha,
+                options.rho,
+                curve.images,
+            ))
+        }));
+        row
+    };
+    let columns = [Column::text("model")]
+        .into_iter()
+        .chain(radius_columns(radii, Best::High));
+    Table {
+        id: format!("high-probability-{}", group.slug),
+        title: format!("High-probability certified accuracy (%): {}", group.title),
+        caption: format!(
+            "Cohen's lower bound on the certified accuracy over these images, right with \
+             probability 1-ρ for ρ = {} although each certificate may fail with probability α: \
+             acc - α - sqrt(α(1-α)ln(1/ρ)/N) - ln(1/ρ)/(3N), all images in the denominator.",
+            options.rho
+        ),
+        guarantee: group.guarantee(),
+        columns: columns.collect(),
+        rows: (0..curves.len()).map(row).collect(),
+    }
+}
+
+/// All three certificates against the bound on p, where the logs have them.
+fn certificates(group: &Group<'_>) -> Option<Figure> {
+    let mut points: Vec<[f64; 4]> = Vec::new();
+    for log in &group.logs {
+        let columns = log
+            .column(CertifyRow::LECUYER)
+            .zip(log.column(CertifyRow::LI));
+        let Some((lecuyer, li)) = columns else {
+            continue;
+        };
+        for row in rows(log).iter().filter(|row| row.predict.is_some()) {
+            let point = [row.p_lower, row.radius, row.extra[lecuyer], row.extra[li]];
+            if point.iter().all(|value| value.is_finite()) {
+                points.push(point);
+            }
+        }
+    }
+    points.sort_unstable_by(|a, b| a[0].total_cmp(&b[0]));
+    // One point for each step of p, so that a million rows draw like a hundred.
+    points.dedup_by_key(|point| (point[0] * 2.0 * POINTS as f64).floor());
+    if points.len() < 2 {
+        return None;
+    }
+    let names = [
+        "Cohen et al.",
+        "Lecuyer et al. (PixelDP)",
+        "Li et al. (Rényi)",
+    ];
+    let series = names.iter().enumerate().map(|(at, name)| Series {
+        name: (*name).into(),
+        style: at,
+        points: points
+            .iter()
+            .map(|point| (point[0], point[at + 1]))
+            .collect(),
+    });
+    let largest = points
+        .iter()
+        .flat_map(|point| &point[1..])
+        .copied()
+        .fold(0.0, f64::max);
+    Some(Figure {
+        id: format!("certificates-{}", group.slug),
+        title: format!("Three certificates from the same counts: {}", group.title),
+        caption: "Certified radius against the lower bound on the probability of the class. All \
+                  three are sound; Cohen's is the tightest possible for Gaussian noise."
+            .into(),
+        guarantee: group.guarantee(),
+        x: Axis::linear("lower bound on p", "", points[0][0].min(0.5), 1.0),
+        y: Axis::linear("certified L2 radius", "", 0.0, largest),
+        series: series.collect(),
+    })
+}
+
+fn warn(group: &Group<'_>, warnings: &mut Vec<Warning>) {
+    let images = |log: &Log| {
+        let mut images: Vec<u64> = rows(log).iter().map(|row| row.idx).collect();
+        images.sort_unstable();
+        images
+    };
+    if let Some((first, rest)) = group.logs.split_first()
+        && !rest.is_empty()
+    {
+        let first = images(first);
+        if rest.iter().any(|log| images(log) != first) {
+            warnings.push(Warning::ImagesDiffer {
+                group: group.title.clone(),
+            });
+        }
+    }
+    let mut hashes = group
+        .logs
+        .iter()
+        .map(|log| &log.manifest.data.sha256)
+        .filter(|h| !h.is_empty());
+    if let Some(first) = hashes.next()
+        && hashes.any(|hash| hash != first)
+    {
+        warnings.push(Warning::DataDiffers {
+            data: group.logs[0].data(),
+        });
+    }
+}

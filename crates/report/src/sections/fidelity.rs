@@ -1,0 +1,209 @@
+//! How close v is to the Gaussian average of f.
+
+use std::collections::BTreeMap;
+
+use record::{FidelityRow, Kind};
+
+use super::{Context, Group, Item, Section};
+use crate::figure::{Axis, Figure, Series, nice_step};
+use crate::load::{Log, Rows};
+use crate::statistics::mean;
+use crate::table::{Best, Cell, Column, Format, Table};
+
+const POINTS: usize = 200;
+
+/// Fidelity, one section for all groups.
+pub fn section(context: &mut Context<'_>) -> Option<Section> {
+    let mut items = Vec::new();
+    for group in context.groups(Kind::Fidelity, true) {
+        items.push(Item::Table(table(&group)));
+        items.push(Item::Figure(distances(context, &group)));
+        items.extend(by_sigma(context, &group).map(Item::Figure));
+    }
+    (!items.is_empty()).then(|| Section {
+        id: "fidelity".into(),
+        title: "Fidelity to the Gaussian average".into(),
+        intro: "How close v(x) is to the Monte-Carlo average of f at x, beside the same distance for \
+                f itself. Closeness is not robustness: the heat flow is only enforced where the data \
+                are, and the average of an undefended f may itself be a poor classifier."
+            .into(),
+        items,
+    })
+}
+
+fn rows(log: &Log) -> &[FidelityRow] {
+    match &log.rows {
+        Rows::Fidelity(rows) => rows,
+        _ => &[],
+    }
+}
+
+fn mean_of(log: &Log, value: impl Fn(&FidelityRow) -> f64) -> Option<f64> {
+    mean(
+        &rows(log)
+            .iter()
+            .map(value)
+            .filter(|value| value.is_finite())
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// (sigma, mean distance of v from the average at that sigma), ascending; the
+/// log's own sigma among them.
+fn curve(log: &Log) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = log
+        .extra
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| {
+            Some((
+                FidelityRow::sigma_of(name)?,
+                mean_of(log, |row| row.extra[at])?,
+            ))
+        })
+        .collect();
+    if let Some(sigma) = log.manifest.sigma
+        && !points.iter().any(|point| point.0 == sigma)
+    {
+        points.extend(mean_of(log, |row| row.v_distance).map(|distance| (sigma, distance)));
+    }
+    points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+fn best_sigma(log: &Log) -> Option<f64> {
+    let curve = curve(log);
+    let best = curve.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (curve.len() > 1).then_some(best.0)
+}
+
+fn table(group: &Group<'_>) -> Table {
+    let row = |(log, name): (&&Log, &String)| {
+        let v = mean_of(log, |row| row.v_distance);
+        let f = mean_of(log, |row| row.f_distance);
+        vec![
+            Cell::Text(name.clone()),
+            Cell::number(v),
+            Cell::number(f),
+            Cell::number(v.zip(f).map(|(v, f)| v / f)),
+            Cell::number(mean_of(log, |row| row.standard_error)),
+            Cell::number(mean_of(log, |row| f64::from(u8::from(row.agree)))),
+            Cell::number(best_sigma(log)),
+            Cell::Number(log.len() as f64),
+        ]
+    };
+    Table {
+        id: format!("fidelity-{}", group.slug),
+        title: format!("Distance to the Gaussian average of f: {}", group.title),
+        caption: "Mean over images of the L2 distance of logits to the average of f under noise: of \
+                  v, of f itself, and their ratio (1: no better than no smoothing); the Monte-Carlo \
+                  error of the average; how often (%) v and the average choose the same class; and \
+                  the σ, of those tried, whose average v is closest to."
+            .into(),
+        guarantee: group.guarantee(),
+        columns: vec![
+            Column::text("model"),
+            Column::new("v", Format::Short, Best::Low),
+            Column::new("f", Format::Short, Best::None),
+            Column::new("ratio", Format::Fixed(3), Best::Low),
+            Column::new("MC error", Format::Short, Best::None),
+            Column::new("agreement", Format::Percent, Best::High),
+            Column::new("best σ", Format::Short, Best::None),
+            Column::new("images", Format::Fixed(0), Best::None),
+        ],
+        rows: group.logs.iter().zip(&group.names).map(row).collect(),
+    }
+}
+
+fn distances(context: &Context<'_>, group: &Group<'_>) -> Figure {
+    let sorted = |log: &Log, value: fn(&FidelityRow) -> f64| {
+        let mut values: Vec<f64> = rows(log).iter().map(value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let mut lines: Vec<(String, usize, Vec<f64>)> = Vec::new();
+    let mut references: BTreeMap<String, &Log> = BTreeMap::new();
+    for (log, name) in group.logs.iter().zip(&group.names) {
+        lines.push((
+            name.clone(),
+            context.styles.of(log),
+            sorted(log, |row| row.v_distance),
+        ));
+        let reference = log
+            .manifest
+            .reference
+            .as_ref()
+            .map(|model| model.sha256.clone());
+        references
+            .entry(reference.unwrap_or_default())
+            .or_insert(log);
+    }
+    let several = references.len() > 1;
+    for (at, (hash, log)) in references.into_iter().enumerate() {
+        let name = match several {
+            true => format!("f itself ({})", hash.chars().take(8).collect::<String>()),
+            false => "f itself".to_owned(),
+        };
+        lines.push((name, 3 + 7 * at, sorted(log, |row| row.f_distance)));
+    }
+    let farthest = lines
+        .iter()
+        .filter_map(|line| line.2.last())
+        .copied()
+        .fold(0.0, f64::max);
+    let step = nice_step(farthest / 6.0);
+    let high = (farthest / step).ceil().max(1.0) * step;
+    let series = lines.into_iter().map(|(name, style, values)| {
+        let point = |at: usize| {
+            let distance = high * at as f64 / POINTS as f64;
+            let within = values.partition_point(|&value| value <= distance);
+            (distance, 100.0 * within as f64 / values.len() as f64)
+        };
+        Series {
+            name,
+            style,
+            points: (0..=POINTS).map(point).collect(),
+        }
+    });
+    Figure {
+        id: format!("fidelity-{}", group.slug),
+        title: format!("Distance to the Gaussian average of f: {}", group.title),
+        caption: "Share of images whose logits lie within the distance of the average; higher is \
+                  closer."
+            .into(),
+        guarantee: group.guarantee(),
+        x: Axis::linear("L2 distance of logits", "", 0.0, high),
+        y: Axis::percent("images"),
+        series: series.collect(),
+    }
+}
+
+fn by_sigma(context: &Context<'_>, group: &Group<'_>) -> Option<Figure> {
+    let series: Vec<Series> = group
+        .logs
+        .iter()
+        .zip(&group.names)
+        .map(|(log, name)| Series {
+            name: name.clone(),
+            style: context.styles.of(log),
+            points: curve(log),
+        })
+        .filter(|series| series.points.len() > 1)
+        .collect();
+    let points = || series.iter().flat_map(|series| &series.points);
+    let low = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let high = points().map(|point| point.0).fold(0.0, f64::max);
+    let top = points().map(|point| point.1).fold(0.0, f64::max);
+    (!series.is_empty()).then(|| Figure {
+        id: format!("fidelity-sigma-{}", group.slug),
+        title: format!("Which average v is closest to: {}", group.title),
+        caption:
+            "Mean distance of v to the average of f, against the σ of that average; the lowest \
+                  point is the σ that fits v best."
+                .into(),
+        guarantee: group.guarantee(),
+        x: Axis::linear("σ of the average", "", low, high),
+        y: Axis::linear("mean L2 distance of logits", "", 0.0, top),
+        series: series.clone(),
+    })
+}

@@ -1,0 +1,66 @@
+//! One log per run: shards are joined, copies left out.
+
+use std::collections::BTreeSet;
+
+use record::{Manifest, Selection};
+
+use crate::Warning;
+use crate::load::Log;
+
+/// Joins the shards of a run and leaves out logs that stand twice.
+pub fn join(mut logs: Vec<Log>, warnings: &mut Vec<Warning>) -> Vec<Log> {
+    // Whole logs first: a merged log makes its shards superfluous.
+    logs.sort_by_key(|log| log.manifest.selection.shard.is_some());
+    let mut kept: Vec<(Log, BTreeSet<u64>)> = Vec::new();
+    for log in logs {
+        let shard = log.manifest.selection.shard;
+        let same = kept
+            .iter_mut()
+            .find(|(other, _)| same_run(&other.manifest, &log.manifest));
+        match (same, shard) {
+            (None, _) => {
+                kept.push((log, shard.map(|shard| shard.index).into_iter().collect()));
+            }
+            (Some((whole, seen)), Some(shard))
+                if !seen.is_empty() && !seen.contains(&shard.index) =>
+            {
+                seen.insert(shard.index);
+                whole.join(log);
+            }
+            (Some((other, _)), _) => {
+                warnings.push(Warning::Duplicate {
+                    path: log.path,
+                    of: other.path.clone(),
+                });
+            }
+        }
+    }
+    for (log, seen) in &kept {
+        if let Some(shard) = log.manifest.selection.shard
+            && (seen.len() as u64) < shard.count
+        {
+            let (path, found) = (log.path.clone(), seen.len());
+            warnings.push(Warning::ShardsMissing {
+                path,
+                found,
+                of: shard.count,
+            });
+        }
+    }
+    let mut logs: Vec<Log> = kept.into_iter().map(|(log, _)| log).collect();
+    logs.sort_by(|a, b| a.path.cmp(&b.path));
+    logs
+}
+
+fn same_run(a: &Manifest, b: &Manifest) -> bool {
+    let whole = |manifest: &Manifest| Manifest {
+        selection: Selection {
+            shard: None,
+            ..manifest.selection
+        },
+        ..manifest.clone()
+    };
+    a.kind == b.kind
+        && a.model.sha256 == b.model.sha256
+        && whole(a).differences(&whole(b)).is_empty()
+}
