@@ -1,0 +1,185 @@
+//! Logits in eval mode, nothing kept: what certification runs millions of
+//! times.
+//!
+//! The graph is compiled once per set of parameters: batch norms are folded into
+//! the convolutions before them, bias, residual and ReLU become epilogues. A
+//! thread takes a block of a few images all the way down the network, in an
+//! arena of its own, so activations stay in its cache. A single image is cut
+//! up layer by layer instead. No image's logits depend on the split.
+
+mod arena;
+mod compile;
+mod fold;
+mod plan;
+mod run;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kernels::isa::Isa;
+use kernels::noise::{NoiseKey, add_noise};
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+use crate::graph::Graph;
+use crate::noise::{Noise, NoisyImage};
+use crate::parameters::Parameters;
+use arena::Arenas;
+use plan::Plan;
+use run::Runner;
+
+/// Runs one graph for inference.
+#[derive(Debug)]
+pub(super) struct Inference {
+    isa: Isa,
+    pool: Arc<ThreadPool>,
+    plan: Mutex<Option<Arc<Plan>>>,
+    arenas: Arenas,
+}
+
+/// Where the images of a batch come from.
+trait Images: Sync {
+    /// Images `first..first + count`: in place, or written to `buffer`.
+    fn block<'a>(&'a self, first: usize, count: usize, buffer: &'a mut [f32]) -> &'a [f32];
+}
+
+impl Inference {
+    pub fn new(isa: Isa, pool: Arc<ThreadPool>) -> Self {
+        Self {
+            isa,
+            pool,
+            plan: Mutex::default(),
+            arenas: Arenas::default(),
+        }
+    }
+
+    /// Forgets what was derived from the parameters.
+    pub fn parameters_change(&mut self) {
+        *self.plan.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn plan(&self, graph: &Graph, parameters: &Parameters) -> Arc<Plan> {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let compile = || Arc::new(compile::compile(self.isa, graph, parameters));
+        Arc::clone(plan.get_or_insert_with(compile))
+    }
+
+    /// Logits of NHWC images.
+    pub fn logits(&self, graph: &Graph, parameters: &Parameters, images: &[f32], out: &mut [f32]) {
+        let length = graph.input().len();
+        assert_eq!(
+            images.len() / length * graph.classes(),
+            out.len(),
+            "room for the logits"
+        );
+        let plan = self.plan(graph, parameters);
+        self.run(&plan, &Given { images, length }, out);
+    }
+
+    /// Logits of noisy copies; the threads make the noise.
+    pub fn noisy_logits(
+        &self,
+        graph: &Graph,
+        parameters: &Parameters,
+        noise: &Noise,
+        batch: &[NoisyImage<'_>],
+        out: &mut [f32],
+    ) {
+        let mut ends = Vec::with_capacity(batch.len());
+        let mut count = 0;
+        for noisy in batch {
+            assert_eq!(noisy.pixels.len(), graph.input().len(), "image length");
+            count += noisy.count;
+            ends.push(count);
+        }
+        assert_eq!(count * graph.classes(), out.len(), "room for the logits");
+        let plan = self.plan(graph, parameters);
+        let images = Noisy {
+            isa: self.isa,
+            noise,
+            batch,
+            ends: &ends,
+        };
+        self.run(&plan, &images, out);
+    }
+
+    fn run(&self, plan: &Plan, images: &impl Images, out: &mut [f32]) {
+        let count = out.len() / plan.classes;
+        if count == 0 {
+            return;
+        }
+        let threads = self.pool.current_num_threads();
+        let runner = Runner {
+            isa: self.isa,
+            plan,
+        };
+        if count == 1 && threads > 1 {
+            self.pool.install(|| {
+                self.arenas.with(plan, 1, threads, |arena| {
+                    let mut buffer = std::mem::take(&mut arena.input);
+                    let x = images.block(0, 1, &mut buffer);
+                    runner.split(threads, x, arena, out);
+                    arena.input = buffer;
+                });
+            });
+            return;
+        }
+        let block = plan.block.min(count.div_ceil(threads));
+        let work = |(i, out): (usize, &mut [f32])| {
+            self.arenas.with(plan, block, 1, |arena| {
+                let mut buffer = std::mem::take(&mut arena.input);
+                let x = images.block(i * block, out.len() / plan.classes, &mut buffer);
+                runner.block(x, arena, out);
+                arena.input = buffer;
+            });
+        };
+        let blocks = out.par_chunks_mut(block * plan.classes).enumerate();
+        self.pool.install(|| blocks.with_max_len(1).for_each(work));
+    }
+}
+
+/// Images that lie there.
+struct Given<'a> {
+    images: &'a [f32],
+    length: usize,
+}
+
+impl Images for Given<'_> {
+    fn block<'a>(&'a self, first: usize, count: usize, _: &'a mut [f32]) -> &'a [f32] {
+        &self.images[first * self.length..][..count * self.length]
+    }
+}
+
+/// Noisy copies of a few images.
+struct Noisy<'a> {
+    isa: Isa,
+    noise: &'a Noise,
+    batch: &'a [NoisyImage<'a>],
+    /// Copies of all images up to and with each.
+    ends: &'a [usize],
+}
+
+impl Images for Noisy<'_> {
+    fn block<'a>(&'a self, first: usize, count: usize, buffer: &'a mut [f32]) -> &'a [f32] {
+        let mut image = self.ends.partition_point(|&end| end <= first);
+        let length = self.batch[image].pixels.len();
+        let out = &mut buffer[..count * length];
+        for (copy, out) in (first..).zip(out.chunks_exact_mut(length)) {
+            while self.ends[image] <= copy {
+                image += 1;
+            }
+            let noisy = &self.batch[image];
+            let sample = copy - (self.ends[image] - noisy.count);
+            let key = NoiseKey {
+                seed: self.noise.seed,
+                purpose: self.noise.purpose as u32,
+                image: noisy.image,
+                sample: noisy.first_sample.wrapping_add(sample as u32),
+            };
+            add_noise(self.isa, key, self.noise.sigma, noisy.pixels, out);
+        }
+        out
+    }
+}
