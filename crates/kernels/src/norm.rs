@@ -8,9 +8,11 @@
 //! that the caller fixes.
 
 mod backward;
+mod elementwise;
 mod rows;
 
 pub use backward::{BackwardTerms, Mask, backward_apply, backward_reduce};
+pub use elementwise::{mask, scale};
 
 use crate::isa::{Isa, Kernel};
 use crate::simd::{Simd, relu};
@@ -37,22 +39,25 @@ impl Moments {
         }
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.rows = 0;
-        self.mean.fill(0.0);
-        self.deviation.fill(0.0);
+    /// Joins the [`statistics`] of `rows` further rows.
+    pub fn join(&mut self, rows: usize, mean: &[f32], deviation: &[f32]) {
+        self.add(rows, |c| (f64::from(mean[c]), f64::from(deviation[c])));
     }
 
-    /// Joins the [`statistics`] of `rows` further rows (Chan et al.):
-    /// `M += M' + (m' - m)^2 n n' / (n + n')`.
-    pub fn join(&mut self, rows: usize, mean: &[f32], deviation: &[f32]) {
-        let (n, more) = (self.rows as f64, rows as f64);
-        let share = more / (n + more).max(1.0);
+    /// Joins the moments of further rows.
+    pub fn merge(&mut self, more: &Moments) {
+        self.add(more.rows, |c| (more.mean[c], more.deviation[c]));
+    }
+
+    /// Chan et al.: `M += M' + (m' - m)^2 n n' / (n + n')`.
+    fn add(&mut self, rows: usize, more: impl Fn(usize) -> (f64, f64)) {
+        let (n, further) = (self.rows as f64, rows as f64);
+        let share = further / (n + further).max(1.0);
         for c in 0..self.mean.len() {
-            let distance = f64::from(mean[c]) - self.mean[c];
+            let (mean, deviation) = more(c);
+            let distance = mean - self.mean[c];
             self.mean[c] += distance * share;
-            self.deviation[c] += f64::from(deviation[c]) + distance * distance * n * share;
+            self.deviation[c] += deviation + distance * distance * n * share;
         }
         self.rows += rows;
     }

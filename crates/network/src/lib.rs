@@ -11,6 +11,7 @@
 
 mod activation;
 pub mod architecture;
+mod cpu;
 pub mod exchange;
 pub mod file;
 mod graph;
@@ -24,10 +25,12 @@ mod summary;
 mod verbs;
 
 pub use activation::Activation;
+pub use cpu::{Cpu, CpuTape};
 pub use exchange::{ImportError, ImportReport, LoadOptions, Loaded, load};
 pub use file::FileError;
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId};
 pub use init::initialise;
+pub use kernels::isa::Isa;
 pub use kernels::geometry::{ConvShape, Padding, Shape, Window};
 pub use model::{Model, ModelInfo};
 pub use noise::{Noise, NoisyImage, Purpose};

@@ -144,22 +144,32 @@ impl InputGradient {
         self.axes[0].padded * self.axes[1].padded * self.shape.out_channels
     }
 
-    /// Writes `dx` of `images` images from `dy`, the gradients of the outputs.
+    /// Writes `dx = dL/dx + residual` of `images` images from `dy`, the
+    /// gradients of the outputs.
     ///
     /// # Panics
     /// If a slice has the wrong length.
-    pub fn run(&self, images: usize, dy: &[f32], dx: &mut [f32], scratch: &mut [f32]) {
+    pub fn run(
+        &self,
+        images: usize,
+        dy: &[f32],
+        residual: Option<&[f32]>,
+        dx: &mut [f32],
+        scratch: &mut [f32],
+    ) {
         let (input, output) = (self.shape.input.len(), self.shape.output().len());
         assert_eq!(dx.len(), images * input);
         assert_eq!(dy.len(), images * output);
+        assert!(residual.is_none_or(|r| r.len() == dx.len()));
         let scratch = &mut scratch[..self.scratch_len()];
         scratch.fill(0.0);
-        for (dx, dy) in dx.chunks_exact_mut(input).zip(dy.chunks_exact(output)) {
+        for (i, dy) in dy.chunks_exact(output).enumerate() {
             self.pad(dy, scratch);
             self.isa.dispatch(Run {
                 plan: self,
                 dy: scratch,
-                dx,
+                residual: residual.map(|r| &r[i * input..][..input]),
+                dx: &mut dx[i * input..][..input],
             });
         }
     }
@@ -182,6 +192,7 @@ struct Run<'a> {
     plan: &'a InputGradient,
     /// Padded.
     dy: &'a [f32],
+    residual: Option<&'a [f32]>,
     dx: &'a mut [f32],
 }
 
@@ -206,6 +217,7 @@ impl Kernel for Run<'_> {
                 dy_pixel: shape.out_channels,
                 dy_first: group * out_group,
                 out_group,
+                residual: self.residual,
                 dx: &mut *self.dx,
                 dx_pixel: shape.window.stride[1] * input.channels,
                 channels: BLOCK.min(in_group - b * BLOCK),
@@ -253,6 +265,7 @@ struct Tile<'a> {
     /// First output channel of the group, and their number.
     dy_first: usize,
     out_group: usize,
+    residual: Option<&'a [f32]>,
     dx: &'a mut [f32],
     /// Distance of two pixels of a phase in `dx`.
     dx_pixel: usize,
@@ -295,12 +308,17 @@ impl Tile<'_> {
                 }
             }
             for (p, sums) in sums.iter().enumerate() {
-                let pixel = &mut self.dx[at + p * self.dx_pixel..];
+                let pixel = at + p * self.dx_pixel;
                 for (half, &sum) in sums.iter().enumerate() {
                     let from = first + half * S::LANES;
                     if from < self.channels {
                         let to = self.channels.min(from + S::LANES);
-                        simd.write_partial(&mut pixel[from..to], sum);
+                        let range = pixel + from..pixel + to;
+                        let sum = match self.residual {
+                            Some(r) => simd.add(sum, simd.read_partial(&r[range.clone()])),
+                            None => sum,
+                        };
+                        simd.write_partial(&mut self.dx[range], sum);
                     }
                 }
             }

@@ -36,7 +36,8 @@ proptest! {
         let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
         let want = reference::batch_statistics(channels, &wide);
         for isa in Isa::available() {
-            let got = moments(isa, channels, &x, share);
+            let mut got = moments(isa, channels, &x[..x.len() / channels / 2 * channels], share);
+            got.merge(&moments(isa, channels, &x[x.len() / channels / 2 * channels..], share));
             prop_assert_eq!(got.rows, want.rows);
             for c in 0..channels {
                 prop_assert!(close(got.mean[c], want.mean[c], 10.0));
@@ -63,6 +64,29 @@ proptest! {
                 want += r.map_or(0.0, |r| f64::from(r[i]));
                 want = if relu { want.max(0.0) } else { want };
                 prop_assert!(close(f64::from(y[i]), want, want.abs() + 10.0));
+            }
+        }
+    }
+
+    #[test]
+    fn mask_and_scale((channels, x, dy) in rows(), which in 0..3_u8) {
+        let scale: Vec<f32> = (0..channels).map(|c| 0.5 - c as f32 * 0.1).collect();
+        let shift: Vec<f32> = (0..channels).map(|c| 0.2 - c as f32 * 0.05).collect();
+        for isa in Isa::available() {
+            let mut y = vec![0.0; x.len()];
+            apply(isa, (&scale, &shift), &x, None, true, &mut y);
+            let gate = match which {
+                0 => Mask::None,
+                1 => Mask::Positive(&y),
+                _ => Mask::Affine(&scale, &shift),
+            };
+            let (mut g, mut dx) = (dy.clone(), vec![f32::NAN; x.len()]);
+            mask(isa, gate, &x, &mut g);
+            super::scale(isa, &scale, &g, &mut dx);
+            for i in 0..x.len() {
+                let want = if which == 0 || y[i] > 0.0 { dy[i] } else { 0.0 };
+                prop_assert_eq!(g[i], want);
+                prop_assert_eq!(dx[i], want * scale[i % channels]);
             }
         }
     }

@@ -1,0 +1,208 @@
+//! Forward with a tape, and the two backward passes.
+
+mod backward_program;
+mod factors;
+mod forward;
+mod forward_program;
+mod memory;
+pub(super) mod other;
+mod packed;
+mod plan;
+mod pull_back;
+mod stage;
+mod tape;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kernels::gradient::WeightGradient;
+use kernels::isa::Isa;
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+use crate::graph::{Graph, NodeId};
+use crate::parameters::{Gradients, Parameters};
+use crate::verbs::Mode;
+use backward_program::{BackwardProgram, Wanted};
+use memory::{Scratches, Store};
+use packed::Packed;
+use plan::{Plan, Unit};
+use stage::Stage;
+
+pub use tape::Tape;
+
+/// Runs one graph forward and backward on the CPU.
+///
+/// The images of a batch are cut into shares, by the batch size only; threads
+/// take shares. All sums over the batch are made share by share in their order,
+/// so that results do not depend on the number of threads.
+#[derive(Debug)]
+pub(crate) struct Training {
+    isa: Isa,
+    pool: Arc<ThreadPool>,
+    plan: Plan,
+    forward: [Vec<Stage<forward_program::Step>>; 2],
+    input_gradient: [BackwardProgram; 2],
+    parameter_gradient: [BackwardProgram; 2],
+    /// By node.
+    weight_gradients: Vec<Option<WeightGradient>>,
+    packed: Mutex<Option<Arc<Vec<Option<Packed>>>>>,
+    store: Arc<Store>,
+    scratches: Scratches,
+}
+
+/// Index of what exists once for each mode.
+fn index(mode: Mode) -> usize {
+    match mode {
+        Mode::Train => 0,
+        Mode::Eval => 1,
+    }
+}
+
+impl Training {
+    /// Plans for a graph, to run on the threads of a pool.
+    pub fn new(graph: &Graph, isa: Isa, pool: Arc<ThreadPool>) -> Self {
+        let plan = Plan::new(graph);
+        let modes = [Mode::Train, Mode::Eval];
+        let backward =
+            |wanted| modes.map(|mode| backward_program::compile(graph, &plan, mode, wanted));
+        let weight_gradient = |unit: &Unit| match unit {
+            Unit::Conv { shape, .. } => Some(WeightGradient::new(isa, *shape)),
+            _ => None,
+        };
+        Self {
+            isa,
+            pool,
+            forward: modes.map(|mode| forward_program::compile(graph, &plan, mode)),
+            input_gradient: backward(Wanted::Input),
+            parameter_gradient: backward(Wanted::Parameters),
+            weight_gradients: plan.units.iter().map(weight_gradient).collect(),
+            plan,
+            packed: Mutex::new(None),
+            store: Arc::default(),
+            scratches: Scratches::default(),
+        }
+    }
+
+    /// Forgets what was derived from the parameters.
+    pub fn parameters_change(&mut self) {
+        *self
+            .packed
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Packed weights by node, made if the parameters have changed.
+    fn packed(&self, parameters: &Parameters) -> Arc<Vec<Option<Packed>>> {
+        let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let pack = |unit: &Unit| match unit {
+                Unit::Conv {
+                    shape,
+                    parameters: range,
+                    ..
+                } => Some(Packed::new(self.isa, *shape, parameters.get(range.start))),
+                _ => None,
+            };
+            Arc::new(self.plan.units.par_iter().map(pack).collect())
+        };
+        Arc::clone(packed.get_or_insert_with(|| self.pool.install(make)))
+    }
+
+    /// Logits and tape of NHWC images.
+    pub fn forward(
+        &self,
+        graph: &Graph,
+        parameters: &Parameters,
+        images: &[f32],
+        mode: Mode,
+    ) -> (Vec<f32>, Tape) {
+        let packed = self.packed(parameters);
+        self.pool.install(|| {
+            forward::Forward {
+                training: self,
+                graph,
+                parameters,
+                packed: &packed,
+            }
+            .run(images, mode)
+        })
+    }
+
+    /// Writes the gradient of `cotangent . logits` with respect to the images.
+    pub fn input_gradient(
+        &self,
+        graph: &Graph,
+        parameters: &Parameters,
+        tape: &Tape,
+        cotangent: &[f32],
+        dx: &mut [f32],
+    ) {
+        let program = &self.input_gradient[index(tape.mode)];
+        self.pull_back(graph, parameters, tape, program)
+            .run(cotangent, Some(dx), None);
+    }
+
+    /// Adds the gradient of `cotangent . logits` with respect to the parameters.
+    pub fn parameter_gradient(
+        &self,
+        graph: &Graph,
+        parameters: &Parameters,
+        tape: &Tape,
+        cotangent: &[f32],
+        gradients: &mut Gradients,
+    ) {
+        let program = &self.parameter_gradient[index(tape.mode)];
+        self.pull_back(graph, parameters, tape, program)
+            .run(cotangent, None, Some(gradients));
+    }
+
+    fn pull_back<'a>(
+        &'a self,
+        graph: &'a Graph,
+        parameters: &Parameters,
+        tape: &'a Tape,
+        program: &'a BackwardProgram,
+    ) -> pull_back::PullBack<'a> {
+        pull_back::PullBack {
+            training: self,
+            graph,
+            packed: self.packed(parameters),
+            tape,
+            program,
+        }
+    }
+
+    /// Moves the running statistics towards those of a train-mode tape.
+    pub fn update_running_statistics(
+        &self,
+        graph: &Graph,
+        parameters: &mut Parameters,
+        tape: &Tape,
+    ) {
+        if tape.mode == Mode::Eval {
+            return;
+        }
+        for &(norm, apply) in &self.plan.norms {
+            let crate::Op::BatchNorm { momentum, .. } = &graph.nodes()[norm].op else {
+                continue;
+            };
+            if let Some(applied) = &tape.applied[apply] {
+                let (mean, variance) = (&applied.mean, &applied.variance);
+                let range = graph.parameters_of(norm);
+                parameters.update_running(range, *momentum, mean, variance, applied.rows);
+            }
+        }
+    }
+
+    /// The weight gradient of a convolution.
+    fn weight_gradient(&self, id: NodeId) -> &WeightGradient {
+        self.weight_gradients[id]
+            .as_ref()
+            .expect("every convolution has a weight gradient")
+    }
+}
+
+/// Packed weights of a convolution.
+fn packed_of(packed: &[Option<Packed>], id: NodeId) -> &Packed {
+    packed[id].as_ref().expect("every convolution is packed")
+}

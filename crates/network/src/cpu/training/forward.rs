@@ -1,0 +1,275 @@
+//! Execution of the forward pass.
+
+use std::sync::Arc;
+
+use kernels::buffer::Buffer;
+use kernels::conv::Epilogue;
+use kernels::norm::{self, Moments};
+use rayon::prelude::*;
+
+use super::forward_program::Step;
+use super::memory::Scratch;
+use super::packed::Packed;
+use super::plan::{Apply, Factors, Plan, Unit, inputs};
+use super::stage::{Stage, shares};
+use super::tape::{Applied, Share, Tape};
+use super::{Training, factors, index, other, packed_of};
+use crate::graph::{Graph, NodeId};
+use crate::parameters::Parameters;
+use crate::verbs::Mode;
+use kernels::isa::Isa;
+
+/// A few images of a share.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub first: usize,
+    pub count: usize,
+}
+
+impl Group {
+    /// All groups of `size` images of a share, in order.
+    pub fn of(images: usize, size: usize) -> impl Iterator<Item = Self> {
+        (0..images).step_by(size).map(move |first| Self {
+            first,
+            count: size.min(images - first),
+        })
+    }
+
+    /// The elements of these images in a buffer of `len` floats an image.
+    pub fn range(&self, len: usize) -> std::ops::Range<usize> {
+        self.first * len..(self.first + self.count) * len
+    }
+}
+
+/// How to read values of a share: kept ones, and those computed on the way.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub isa: Isa,
+    pub plan: &'a Plan,
+    pub applied: &'a [Option<Applied>],
+    pub values: &'a [Buffer],
+    pub group: Group,
+}
+
+impl<'a> Reader<'a> {
+    /// Factors of a unit.
+    pub fn factors(&self, id: NodeId) -> &'a Applied {
+        self.applied[id]
+            .as_ref()
+            .expect("factors are known before they are applied")
+    }
+
+    /// A value that is kept.
+    pub fn kept(&self, id: NodeId) -> &'a [f32] {
+        &self.values[id][self.group.range(self.plan.shapes[id].len())]
+    }
+
+    /// Any value; one that is not kept is computed into `spare`.
+    pub fn value<'s>(&self, id: NodeId, spare: &'s mut Buffer) -> &'s [f32]
+    where
+        'a: 's,
+    {
+        if self.plan.kept[id] {
+            return self.kept(id);
+        }
+        let len = self.group.count * self.plan.shapes[id].len();
+        let (apply, applied) = (self.plan.apply(id), self.factors(id));
+        spare.reserve(len);
+        norm::apply(
+            self.isa,
+            (&applied.scale, &applied.shift),
+            self.kept(apply.source),
+            None,
+            apply.relu,
+            &mut spare[..len],
+        );
+        &spare[..len]
+    }
+
+    /// All inputs of a unit.
+    pub fn all<'s>(&self, ids: &[NodeId], spares: &'s mut Vec<Buffer>) -> Vec<&'s [f32]>
+    where
+        'a: 's,
+    {
+        if spares.len() < ids.len() {
+            spares.resize_with(ids.len(), Buffer::default);
+        }
+        let each = ids.iter().zip(spares.iter_mut());
+        each.map(|(&id, spare)| self.value(id, spare)).collect()
+    }
+}
+
+pub(super) struct Forward<'a> {
+    pub training: &'a Training,
+    pub graph: &'a Graph,
+    pub parameters: &'a Parameters,
+    pub packed: &'a [Option<Packed>],
+}
+
+impl Forward<'_> {
+    pub fn run(&self, images: &[f32], mode: Mode) -> (Vec<f32>, Tape) {
+        let (training, plan) = (self.training, &self.training.plan);
+        let count = images.len() / self.graph.input().len();
+        let share = |range: std::ops::Range<usize>| {
+            let buffer = |id: NodeId| match plan.kept[id] {
+                true => training.store.take(range.len() * plan.shapes[id].len()),
+                false => Buffer::default(),
+            };
+            let moments = |&(_, apply): &(NodeId, NodeId)| {
+                Moments::new(plan.shapes[plan.apply(apply).source].channels)
+            };
+            Share {
+                first: range.start,
+                images: range.len(),
+                values: (0..plan.units.len()).map(buffer).collect(),
+                moments: plan.norms.iter().map(moments).collect(),
+            }
+        };
+        let mut tape = Tape {
+            mode,
+            images: count,
+            shares: shares(count).map(share).collect(),
+            applied: plan.units.iter().map(|_| None).collect(),
+            store: Arc::clone(&training.store),
+        };
+        for (id, unit) in plan.units.iter().enumerate() {
+            if let Unit::Apply(apply) = unit
+                && !(mode == Mode::Train && matches!(apply.factors, Factors::Norm(_)))
+            {
+                let fixed = factors::fixed(self.graph, self.parameters, plan, id);
+                tape.applied[id] = Some(fixed);
+            }
+        }
+        let len = self.graph.input().len();
+        tape.shares.par_iter_mut().for_each(|share| {
+            let from = &images[share.first * len..][..share.images * len];
+            share.values[0][..from.len()].copy_from_slice(from);
+        });
+        for stage in &training.forward[index(mode)] {
+            let applied = &tape.applied;
+            tape.shares.par_iter_mut().for_each(|share| {
+                training
+                    .scratches
+                    .with(|scratch| self.stage(stage, share, applied, scratch));
+            });
+            self.join_statistics(stage, &mut tape);
+        }
+        let mut logits = vec![0.0; count * self.graph.classes()];
+        for share in &tape.shares {
+            let (first, classes) = (share.first * self.graph.classes(), self.graph.classes());
+            let values = &share.values[self.graph.output()][..share.images * classes];
+            logits[first..first + values.len()].copy_from_slice(values);
+        }
+        (logits, tape)
+    }
+
+    /// Batch statistics of a stage, share by share.
+    fn join_statistics(&self, stage: &Stage<Step>, tape: &mut Tape) {
+        for step in &stage.steps {
+            let Step::Statistics(apply) = *step else {
+                continue;
+            };
+            let (k, norm) = norm_index(&self.training.plan, apply);
+            let mut all = Moments::new(tape.shares[0].moments[k].mean.len());
+            for share in &tape.shares {
+                all.merge(&share.moments[k]);
+            }
+            let applied = factors::of_batch(self.graph, self.parameters, norm, all);
+            tape.applied[apply] = Some(applied);
+        }
+    }
+
+    /// All steps of a stage for one share.
+    fn stage(
+        &self,
+        stage: &Stage<Step>,
+        share: &mut Share,
+        applied: &[Option<Applied>],
+        scratch: &mut Scratch,
+    ) {
+        for group in Group::of(share.images, stage.group) {
+            for step in &stage.steps {
+                match *step {
+                    Step::Compute(id) => {
+                        // Taken out, so that the others can be read.
+                        let mut y = std::mem::take(&mut share.values[id]);
+                        let reader = self.reader(&share.values, applied, group);
+                        let range = group.range(self.training.plan.shapes[id].len());
+                        self.compute(id, reader, &mut y[range], scratch);
+                        share.values[id] = y;
+                    }
+                    Step::Statistics(apply) => {
+                        let source = self.training.plan.apply(apply).source;
+                        let x = self.reader(&share.values, applied, group).kept(source);
+                        let channels = self.training.plan.shapes[source].channels;
+                        let (mean, deviation) = scratch.sums(channels);
+                        norm::statistics(self.training.isa, x, mean, deviation);
+                        let (k, _) = norm_index(&self.training.plan, apply);
+                        share.moments[k].join(x.len() / channels, mean, deviation);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reader<'a>(
+        &'a self,
+        values: &'a [Buffer],
+        applied: &'a [Option<Applied>],
+        group: Group,
+    ) -> Reader<'a> {
+        Reader {
+            isa: self.training.isa,
+            plan: &self.training.plan,
+            applied,
+            values,
+            group,
+        }
+    }
+
+    /// Computes a kept value for a few images.
+    fn compute(&self, id: NodeId, reader: Reader<'_>, y: &mut [f32], scratch: &mut Scratch) {
+        let Scratch { values, conv, .. } = scratch;
+        let unit = &self.training.plan.units[id];
+        match unit {
+            Unit::Input | Unit::Fused => {}
+            Unit::Conv {
+                input, parameters, ..
+            } => {
+                let packed = &packed_of(self.packed, id).forward;
+                let x = reader.all(&[*input], values)[0];
+                let count = reader.group.count;
+                conv.reserve(packed.scratch_len(count));
+                let bias = parameters.clone().nth(1).map(|p| self.parameters.get(p));
+                let epilogue = Epilogue {
+                    bias,
+                    ..Epilogue::default()
+                };
+                packed.run(count, x, epilogue, y, conv);
+            }
+            Unit::Apply(Apply {
+                source,
+                residual,
+                relu,
+                ..
+            }) => {
+                let applied = reader.factors(id);
+                let residual = residual.map(|residual| reader.all(&[residual], values)[0]);
+                let factors = (&applied.scale[..], &applied.shift[..]);
+                let x = reader.kept(*source);
+                norm::apply(self.training.isa, factors, x, residual, *relu, y);
+            }
+            Unit::Other => {
+                let inputs = reader.all(&inputs(self.graph, id, unit), values);
+                other::forward(self.graph, id, &inputs, y);
+            }
+        }
+    }
+}
+
+/// Position in the plan's list, and node, of the batch norm that a unit applies.
+pub(super) fn norm_index(plan: &Plan, apply: NodeId) -> (usize, NodeId) {
+    let k = plan.norms.iter().position(|&(_, a)| a == apply);
+    let k = k.expect("a unit that applies a batch norm");
+    (k, plan.norms[k].0)
+}

@@ -1,0 +1,230 @@
+//! What a graph is made of for training: units, and which values are kept.
+//!
+//! Batch norm, addition and ReLU that follow each other are one unit,
+//! `out = relu(scale * source + shift + residual)`. Such a unit without a
+//! residual and with one reader is not stored: its reader computes it again, in
+//! the cache, from what the convolution before it left behind. So one tensor
+//! per convolution is kept, and one per residual block.
+
+use std::ops::Range;
+
+use kernels::geometry::{ConvShape, Shape, Window};
+
+use crate::activation::Activation;
+use crate::graph::{Graph, NodeId};
+use crate::op::Op;
+
+/// Where the factors of an [`Apply`] come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Factors {
+    /// 1 and 0.
+    Identity,
+    /// The constants of an affine node.
+    Constant(NodeId),
+    /// Statistics and parameters of a batch norm.
+    Norm(NodeId),
+}
+
+/// `out = relu(scale * source + shift + residual)`.
+#[derive(Clone, Debug)]
+pub(super) struct Apply {
+    pub factors: Factors,
+    pub source: NodeId,
+    pub residual: Option<NodeId>,
+    pub relu: bool,
+}
+
+/// Who computes a value; named by the node that gives the value.
+#[derive(Clone, Debug)]
+pub(super) enum Unit {
+    /// The images.
+    Input,
+    /// A convolution, or a linear layer as one of 1x1.
+    Conv {
+        input: NodeId,
+        shape: ConvShape,
+        parameters: Range<usize>,
+    },
+    Apply(Apply),
+    /// Any other operator, as the graph has it.
+    Other,
+    /// Part of the unit of a later node.
+    Fused,
+}
+
+/// Units and values by node.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub units: Vec<Unit>,
+    pub shapes: Vec<Shape>,
+    /// Stored for all images of a batch; other values are computed by their
+    /// reader.
+    pub kept: Vec<bool>,
+    /// Readers of each value.
+    pub readers: Vec<usize>,
+    /// Batch norms in order, as `(batch norm, unit that applies it)`.
+    pub norms: Vec<(NodeId, NodeId)>,
+}
+
+impl Plan {
+    pub fn new(graph: &Graph) -> Self {
+        let count = graph.nodes().len();
+        let units = fuse(graph);
+        let mut readers = vec![0; count];
+        let mut kept: Vec<bool> = units
+            .iter()
+            .map(|unit| !matches!(unit, Unit::Fused))
+            .collect();
+        let mut is_source = vec![false; count];
+        for (id, unit) in units.iter().enumerate() {
+            for input in inputs(graph, id, unit) {
+                readers[input] += 1;
+            }
+            if let Unit::Apply(apply) = unit {
+                is_source[apply.source] = true;
+            }
+        }
+        readers[graph.output()] += 1;
+        for (id, unit) in units.iter().enumerate() {
+            if let Unit::Apply(Apply { residual: None, .. }) = unit
+                && readers[id] == 1
+                && !is_source[id]
+                && id != graph.output()
+            {
+                kept[id] = false;
+            }
+        }
+        let norms = units
+            .iter()
+            .enumerate()
+            .filter_map(|(id, unit)| match unit {
+                Unit::Apply(Apply {
+                    factors: Factors::Norm(norm),
+                    ..
+                }) => Some((*norm, id)),
+                _ => None,
+            });
+        Self {
+            norms: norms.collect(),
+            shapes: (0..count).map(|id| graph.shape(id)).collect(),
+            units,
+            kept,
+            readers,
+        }
+    }
+
+    /// The unit that applies factors to give `id`.
+    pub fn apply(&self, id: NodeId) -> &Apply {
+        match &self.units[id] {
+            Unit::Apply(apply) => apply,
+            unit => unreachable!("node {id} is {unit:?}, not an application of factors"),
+        }
+    }
+
+    /// The batch norm whose statistics are needed to read a value, if any.
+    pub fn norm_behind(&self, id: NodeId) -> Option<NodeId> {
+        match &self.units[id] {
+            Unit::Apply(Apply {
+                factors: Factors::Norm(_),
+                ..
+            }) if !self.kept[id] => Some(id),
+            _ => None,
+        }
+    }
+}
+
+/// Values that a unit reads.
+pub(super) fn inputs(graph: &Graph, id: NodeId, unit: &Unit) -> Vec<NodeId> {
+    match unit {
+        Unit::Input | Unit::Fused => vec![],
+        Unit::Conv { input, .. } => vec![*input],
+        Unit::Apply(apply) => std::iter::once(apply.source)
+            .chain(apply.residual)
+            .collect(),
+        Unit::Other => graph.nodes()[id].inputs.clone(),
+    }
+}
+
+/// One unit per node; chains of element-wise nodes end up in their last one.
+fn fuse(graph: &Graph) -> Vec<Unit> {
+    let nodes = graph.nodes();
+    let mut readers = vec![vec![]; nodes.len()];
+    for (id, node) in nodes.iter().enumerate() {
+        for &input in &node.inputs {
+            readers[input].push(id);
+        }
+    }
+    let sole_reader = |id: NodeId| match readers[id][..] {
+        [reader] => Some(reader),
+        _ => None,
+    };
+    let mut units: Vec<Option<Unit>> = vec![None; nodes.len()];
+    for (id, node) in nodes.iter().enumerate() {
+        if units[id].is_some() {
+            continue;
+        }
+        let factors = match &node.op {
+            Op::Input { .. } => {
+                units[id] = Some(Unit::Input);
+                continue;
+            }
+            Op::Conv { .. } | Op::Linear { .. } => {
+                units[id] = Some(Unit::Conv {
+                    input: node.inputs[0],
+                    shape: conv_shape(&node.op, graph.input_of(id)),
+                    parameters: graph.parameters_of(id),
+                });
+                continue;
+            }
+            Op::Affine { .. } => Factors::Constant(id),
+            Op::BatchNorm { .. } => Factors::Norm(id),
+            Op::Add | Op::Activation(Activation::Relu) => Factors::Identity,
+            _ => {
+                units[id] = Some(Unit::Other);
+                continue;
+            }
+        };
+        let mut apply = Apply {
+            factors,
+            source: node.inputs[0],
+            residual: None,
+            relu: node.op == Op::RELU,
+        };
+        let mut last = id;
+        if node.op == Op::Add {
+            apply.residual = Some(node.inputs[1]);
+        } else if let Some(add) = sole_reader(id)
+            && nodes[add].op == Op::Add
+            && units[add].is_none()
+            && !apply.relu
+        {
+            apply.residual = nodes[add].inputs.iter().copied().find(|&i| i != id);
+            (units[last], last) = (Some(Unit::Fused), add);
+        }
+        if let Some(relu) = sole_reader(last)
+            && nodes[relu].op == Op::RELU
+            && !apply.relu
+        {
+            apply.relu = true;
+            (units[last], last) = (Some(Unit::Fused), relu);
+        }
+        units[last] = Some(Unit::Apply(apply));
+    }
+    units
+        .into_iter()
+        .map(|unit| unit.unwrap_or(Unit::Fused))
+        .collect()
+}
+
+/// Geometry of a convolution or, as one of 1x1, of a linear layer.
+fn conv_shape(op: &Op, input: Shape) -> ConvShape {
+    match op {
+        Op::Linear { out_features, .. } => ConvShape {
+            input,
+            out_channels: *out_features,
+            window: Window::square(1, 1, 0),
+            groups: 1,
+        },
+        op => op.conv_shape(input).expect("a convolution has a shape"),
+    }
+}

@@ -1,0 +1,517 @@
+//! Execution of a backward pass.
+
+use std::sync::Arc;
+
+use kernels::backward::sum_rows;
+use kernels::buffer::Buffer;
+use kernels::norm::{self, BackwardTerms, Mask};
+use rayon::prelude::*;
+
+use super::backward_program::{BackwardProgram, BufferId, Gradient, Place, Step};
+use super::forward::{Group, Reader, norm_index};
+use super::memory::Scratch;
+use super::packed::Packed;
+use super::plan::{Factors, Unit, inputs};
+use super::stage::Stage;
+use super::tape::{Share, Tape};
+use super::{Training, other, packed_of};
+use crate::graph::{Graph, NodeId};
+use crate::op::Op;
+use crate::parameters::Gradients;
+use crate::verbs::Mode;
+
+pub(super) struct PullBack<'a> {
+    pub training: &'a Training,
+    pub graph: &'a Graph,
+    pub packed: Arc<Vec<Option<Packed>>>,
+    pub tape: &'a Tape,
+    pub program: &'a BackwardProgram,
+}
+
+/// Gradients of one share of the images.
+#[derive(Default)]
+struct Work {
+    /// Buffers for all images of the share, by place.
+    buffers: Vec<Buffer>,
+    /// Sums of each batch norm, in the order of the plan.
+    sums: Vec<[Vec<f64>; 2]>,
+    /// Weight gradient of the stage's convolution, in its own order.
+    weights: Buffer,
+    /// Its bias gradient.
+    bias: Vec<f64>,
+}
+
+/// `dx = gain * dy + slope * (x - mean) + offset` of a batch norm in train mode.
+struct Terms {
+    gain: Vec<f32>,
+    slope: Vec<f32>,
+    offset: Vec<f32>,
+}
+
+/// Takes the buffer at a place out, so that the others can be read.
+fn slot<'b>(place: Place, batch: &'b mut [Buffer], group: &'b mut [Buffer]) -> &'b mut Buffer {
+    match place {
+        Place::Batch(i) => &mut batch[i],
+        Place::Group(i) => &mut group[i],
+    }
+}
+
+impl PullBack<'_> {
+    pub fn run(
+        &self,
+        cotangent: &[f32],
+        dx: Option<&mut [f32]>,
+        gradients: Option<&mut Gradients>,
+    ) {
+        self.training
+            .pool
+            .install(|| self.run_inside(cotangent, dx, gradients));
+    }
+
+    fn run_inside(
+        &self,
+        cotangent: &[f32],
+        dx: Option<&mut [f32]>,
+        mut gradients: Option<&mut Gradients>,
+    ) {
+        let (program, store) = (self.program, &self.training.store);
+        let weights = self.largest_weights();
+        let mut work: Vec<Work> = (self.tape.shares.iter())
+            .map(|share| Work {
+                buffers: (program.batch_sizes.iter())
+                    .map(|size| store.take(size * share.images))
+                    .collect(),
+                sums: vec![Default::default(); self.training.plan.norms.len()],
+                weights: match gradients {
+                    Some(_) => store.take(weights),
+                    None => Buffer::default(),
+                },
+                bias: vec![],
+            })
+            .collect();
+        let classes = self.graph.classes();
+        for (work, share) in work.iter_mut().zip(&self.tape.shares) {
+            let from = &cotangent[share.first * classes..][..share.images * classes];
+            let start = slot(program.places[program.start], &mut work.buffers, &mut []);
+            start[..from.len()].copy_from_slice(from);
+        }
+        let mut terms: Vec<Option<Terms>> = self.graph.nodes().iter().map(|_| None).collect();
+        for stage in &program.stages {
+            work.par_iter_mut()
+                .zip(&self.tape.shares)
+                .for_each(|(work, share)| {
+                    (self.training.scratches)
+                        .with(|scratch| self.stage(stage, share, &terms, work, scratch));
+                });
+            self.finish(stage, &mut work, &mut terms, gradients.as_deref_mut());
+        }
+        if let Some(dx) = dx {
+            self.write_input_gradient(&mut work, dx);
+        }
+        for work in work {
+            work.buffers.into_iter().for_each(|b| store.give(b));
+            store.give(work.weights);
+        }
+    }
+
+    /// Length of the longest weight accumulator.
+    fn largest_weights(&self) -> usize {
+        let plans = self.training.weight_gradients.iter().flatten();
+        plans.map(|plan| plan.accumulator_len()).max().unwrap_or(0)
+    }
+
+    fn write_input_gradient(&self, work: &mut [Work], dx: &mut [f32]) {
+        let len = self.graph.input().len();
+        let Some(end) = self.program.end else {
+            dx.fill(0.0);
+            return;
+        };
+        for (work, share) in work.iter_mut().zip(&self.tape.shares) {
+            let from = slot(self.program.places[end], &mut work.buffers, &mut []);
+            let to = &mut dx[share.first * len..][..share.images * len];
+            to.copy_from_slice(&from[..to.len()]);
+        }
+    }
+
+    /// All steps of a stage for one share.
+    fn stage(
+        &self,
+        stage: &Stage<Step>,
+        share: &Share,
+        terms: &[Option<Terms>],
+        work: &mut Work,
+        scratch: &mut Scratch,
+    ) {
+        for step in &stage.steps {
+            match *step {
+                Step::Conv {
+                    id,
+                    parameters: true,
+                    ..
+                } => {
+                    let len = self.training.weight_gradient(id).accumulator_len();
+                    work.weights[..len].fill(0.0);
+                    work.bias.clear();
+                    work.bias.resize(self.graph.shape(id).channels, 0.0);
+                }
+                Step::Mask {
+                    apply,
+                    reduce: true,
+                    ..
+                } => {
+                    let (k, _) = norm_index(&self.training.plan, apply);
+                    let channels = self.graph.shape(apply).channels;
+                    work.sums[k].iter_mut().for_each(|sums| {
+                        sums.clear();
+                        sums.resize(channels, 0.0);
+                    });
+                }
+                _ => {}
+            }
+        }
+        if scratch.gradients.len() < self.program.group_sizes.len() {
+            let count = self.program.group_sizes.len();
+            scratch.gradients.resize_with(count, Buffer::default);
+        }
+        let sizes = self.program.group_sizes.iter();
+        for (buffer, &size) in scratch.gradients.iter_mut().zip(sizes) {
+            buffer.reserve(size);
+        }
+        for group in Group::of(share.images, stage.group) {
+            let reader = Reader {
+                isa: self.training.isa,
+                plan: &self.training.plan,
+                applied: &self.tape.applied,
+                values: &share.values,
+                group,
+            };
+            for step in &stage.steps {
+                Runner {
+                    pull_back: self,
+                    reader,
+                    terms,
+                    work,
+                    scratch,
+                }
+                .step(step);
+            }
+        }
+    }
+
+    /// Sums of a stage over the batch, share by share.
+    fn finish(
+        &self,
+        stage: &Stage<Step>,
+        work: &mut [Work],
+        terms: &mut [Option<Terms>],
+        mut gradients: Option<&mut Gradients>,
+    ) {
+        for step in &stage.steps {
+            match *step {
+                Step::Mask {
+                    apply,
+                    reduce: true,
+                    ..
+                } => {
+                    terms[apply] = self.norm_terms(apply, work, gradients.as_deref_mut());
+                }
+                Step::Conv {
+                    id,
+                    parameters: true,
+                    ..
+                } => {
+                    if let Some(gradients) = gradients.as_deref_mut() {
+                        self.conv_gradients(id, work, gradients);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the gradients of a batch norm's parameters; in train mode, gives
+    /// the terms of its pull-back.
+    fn norm_terms(
+        &self,
+        apply: NodeId,
+        work: &[Work],
+        gradients: Option<&mut Gradients>,
+    ) -> Option<Terms> {
+        let (k, norm) = norm_index(&self.training.plan, apply);
+        let applied = self.tape.applied[apply].as_ref()?;
+        let total = |i: usize, c: usize| work.iter().map(|work| work.sums[k][i][c]).sum::<f64>();
+        let channels = applied.scale.len();
+        let sums: Vec<f64> = (0..channels).map(|c| total(0, c)).collect();
+        let dots: Vec<f64> = (0..channels)
+            .map(|c| total(1, c) * f64::from(applied.inverse[c]))
+            .collect();
+        if let (Some(gradients), Op::BatchNorm { scale, shift, .. }) =
+            (gradients, &self.graph.nodes()[norm].op)
+        {
+            let range = self.graph.parameters_of(norm);
+            let wanted = [(*scale, range.start, &dots), (*shift, range.end - 3, &sums)];
+            for (_, parameter, values) in wanted.into_iter().filter(|(wanted, ..)| *wanted) {
+                for (g, v) in gradients.get_mut(parameter).iter_mut().zip(values) {
+                    *g += *v as f32;
+                }
+            }
+        }
+        if self.tape.mode == Mode::Eval {
+            return None;
+        }
+        let rows = applied.rows as f64;
+        let term = |of: &dyn Fn(usize) -> f64| (0..channels).map(|c| of(c) as f32).collect();
+        let gain = |c: usize| f64::from(applied.scale[c]);
+        Some(Terms {
+            gain: applied.scale.clone(),
+            slope: term(&|c| -gain(c) * dots[c] * f64::from(applied.inverse[c]) / rows),
+            offset: term(&|c| -gain(c) * sums[c] / rows),
+        })
+    }
+
+    /// Adds the gradients of a convolution's weights and bias.
+    fn conv_gradients(&self, id: NodeId, work: &mut [Work], gradients: &mut Gradients) {
+        let Unit::Conv { parameters, .. } = &self.training.plan.units[id] else {
+            unreachable!("only convolutions have weights")
+        };
+        let plan = self.training.weight_gradient(id);
+        let len = plan.accumulator_len();
+        let Some((first, rest)) = work.split_first_mut() else {
+            return;
+        };
+        // Each element is summed in the order of the shares.
+        const PIECE: usize = 4096;
+        let pieces = first.weights[..len].par_chunks_mut(PIECE).enumerate();
+        pieces.for_each(|(i, sum)| {
+            for work in &*rest {
+                for (sum, x) in sum.iter_mut().zip(&work.weights[i * PIECE..]) {
+                    *sum += x;
+                }
+            }
+        });
+        plan.add_to(&first.weights[..len], gradients.get_mut(parameters.start));
+        if let Some(bias) = parameters.clone().nth(1) {
+            for (c, g) in gradients.get_mut(bias).iter_mut().enumerate() {
+                let rest: f64 = rest.iter().map(|work| work.bias[c]).sum();
+                *g += (first.bias[c] + rest) as f32;
+            }
+        }
+    }
+}
+
+/// Runs steps for a few images.
+struct Runner<'a, 'w> {
+    pull_back: &'a PullBack<'a>,
+    reader: Reader<'a>,
+    terms: &'a [Option<Terms>],
+    work: &'w mut Work,
+    scratch: &'w mut Scratch,
+}
+
+impl Runner<'_, '_> {
+    fn place(&self, id: BufferId) -> Place {
+        self.pull_back.program.places[id]
+    }
+
+    /// The elements of this group in a buffer of the shape of a node.
+    fn range(&self, shape_of: NodeId, id: BufferId) -> std::ops::Range<usize> {
+        let len = self.reader.plan.shapes[shape_of].len();
+        match self.place(id) {
+            Place::Batch(_) => self.reader.group.range(len),
+            Place::Group(_) => 0..self.reader.group.count * len,
+        }
+    }
+
+    fn take(&mut self, id: BufferId) -> Buffer {
+        let place = self.place(id);
+        let scratch = &mut self.scratch.gradients;
+        std::mem::take(slot(place, &mut self.work.buffers, scratch))
+    }
+
+    fn put(&mut self, id: BufferId, buffer: Buffer) {
+        let place = self.place(id);
+        *slot(place, &mut self.work.buffers, &mut self.scratch.gradients) = buffer;
+    }
+
+    fn read(&self, shape_of: NodeId, id: BufferId) -> &[f32] {
+        let range = self.range(shape_of, id);
+        match self.place(id) {
+            Place::Batch(i) => &self.work.buffers[i][range],
+            Place::Group(i) => &self.scratch.gradients[i][range],
+        }
+    }
+
+    fn step(mut self, step: &Step) {
+        match *step {
+            Step::Zero(node, id) => {
+                let (mut buffer, range) = (self.take(id), self.range(node, id));
+                buffer[range].fill(0.0);
+                self.put(id, buffer);
+            }
+            Step::Copy(node, from, to) => {
+                let (mut buffer, range) = (self.take(to), self.range(node, to));
+                buffer[range].copy_from_slice(self.read(node, from));
+                self.put(to, buffer);
+            }
+            Step::Add(node, from, to) => {
+                let (mut buffer, range) = (self.take(to), self.range(node, to));
+                for (sum, x) in buffer[range].iter_mut().zip(self.read(node, from)) {
+                    *sum += x;
+                }
+                self.put(to, buffer);
+            }
+            Step::Mask {
+                apply,
+                buffer: id,
+                reduce,
+            } => {
+                let (mut buffer, range) = (self.take(id), self.range(apply, id));
+                self.mask(apply, &mut buffer[range], reduce);
+                self.put(id, buffer);
+            }
+            Step::PullBack { apply, from, to } => {
+                let source = self.reader.plan.apply(apply).source;
+                let (mut buffer, range) = (self.take(to), self.range(source, to));
+                self.behind(apply, self.read(apply, from), &mut buffer[range]);
+                self.put(to, buffer);
+            }
+            Step::Conv {
+                id,
+                dy,
+                dx,
+                add,
+                parameters,
+            } => self.conv(id, dy, dx, add, parameters),
+            Step::Other { id, dy, ref inputs } => self.other(id, dy, inputs),
+        }
+    }
+
+    /// Masks the gradient of a unit's value, and sums it up.
+    fn mask(&mut self, apply: NodeId, dy: &mut [f32], reduce: bool) {
+        let (reader, isa) = (self.reader, self.reader.isa);
+        let unit = reader.plan.apply(apply);
+        let applied = reader.factors(apply);
+        let mask = match unit.relu {
+            false => Mask::None,
+            true if reader.plan.kept[apply] => Mask::Positive(reader.kept(apply)),
+            true => Mask::Affine(&applied.scale, &applied.shift),
+        };
+        let x = reader.kept(unit.source);
+        if !reduce {
+            norm::mask(isa, mask, x, dy);
+            return;
+        }
+        let (sum, dot) = self.scratch.sums(applied.scale.len());
+        norm::backward_reduce(isa, mask, &applied.mean, x, dy, (sum, dot));
+        let (k, _) = norm_index(reader.plan, apply);
+        for (total, part) in self.work.sums[k].iter_mut().zip([sum, dot]) {
+            for (total, part) in total.iter_mut().zip(part) {
+                *total += f64::from(*part);
+            }
+        }
+    }
+
+    /// Gradient of the source of a unit from the masked one of its value.
+    fn behind(&self, apply: NodeId, dy: &[f32], dx: &mut [f32]) {
+        let (reader, isa) = (self.reader, self.reader.isa);
+        let unit = reader.plan.apply(apply);
+        let applied = reader.factors(apply);
+        match (&self.terms[apply], unit.factors) {
+            (Some(terms), Factors::Norm(_)) => {
+                let terms = BackwardTerms {
+                    gain: &terms.gain,
+                    slope: &terms.slope,
+                    offset: &terms.offset,
+                    mean: &applied.mean,
+                };
+                norm::backward_apply(isa, terms, reader.kept(unit.source), dy, dx);
+            }
+            _ => norm::scale(isa, &applied.scale, dy, dx),
+        }
+    }
+
+    /// Brings the gradient of a unit's value into the scratch, if it is not
+    /// stored.
+    fn prepare(&mut self, id: NodeId, dy: Gradient) {
+        if let Gradient::Behind(apply, from) = dy {
+            let mut buffer = std::mem::take(&mut self.scratch.dy);
+            let len = self.reader.group.count * self.reader.plan.shapes[id].len();
+            buffer.reserve(len);
+            self.behind(apply, self.read(apply, from), &mut buffer[..len]);
+            self.scratch.dy = buffer;
+        }
+    }
+
+    /// The gradient of a unit's value, once prepared.
+    fn gradient(&self, id: NodeId, dy: Gradient) -> &[f32] {
+        match dy {
+            Gradient::Buffer(buffer) => self.read(id, buffer),
+            Gradient::Behind(..) => {
+                let len = self.reader.group.count * self.reader.plan.shapes[id].len();
+                &self.scratch.dy[..len]
+            }
+        }
+    }
+
+    fn conv(
+        mut self,
+        id: NodeId,
+        dy: Gradient,
+        dx: Option<BufferId>,
+        add: Option<BufferId>,
+        parameters: bool,
+    ) {
+        let (reader, count) = (self.reader, self.reader.group.count);
+        let Unit::Conv { input, .. } = reader.plan.units[id] else {
+            unreachable!("a step of a convolution")
+        };
+        self.prepare(id, dy);
+        let mut scratch = std::mem::take(&mut self.scratch.conv);
+        if parameters {
+            let plan = self.pull_back.training.weight_gradient(id);
+            scratch.reserve(plan.scratch_len());
+            let mut values = std::mem::take(&mut self.scratch.values);
+            let mut weights = std::mem::take(&mut self.work.weights);
+            let mut bias = std::mem::take(&mut self.work.bias);
+            let x = reader.all(&[input], &mut values)[0];
+            let gradient = self.gradient(id, dy);
+            let accumulator = &mut weights[..plan.accumulator_len()];
+            plan.accumulate(count, x, gradient, accumulator, &mut scratch);
+            if self.pull_back.graph.parameters_of(id).len() > 1 {
+                let mut sums = vec![0.0; bias.len()];
+                sum_rows(gradient, &mut sums);
+                for (bias, sum) in bias.iter_mut().zip(sums) {
+                    *bias += f64::from(sum);
+                }
+            }
+            (self.work.weights, self.work.bias) = (weights, bias);
+            self.scratch.values = values;
+        }
+        if let Some(to) = dx {
+            let packed = packed_of(&self.pull_back.packed, id);
+            scratch.reserve(packed.scratch_len(count));
+            let (mut buffer, range) = (self.take(to), self.range(input, to));
+            let residual = add.map(|add| self.read(input, add));
+            let gradient = self.gradient(id, dy);
+            packed.pull_back(count, gradient, residual, &mut buffer[range], &mut scratch);
+            self.put(to, buffer);
+        }
+        self.scratch.conv = scratch;
+    }
+
+    fn other(mut self, id: NodeId, dy: Gradient, targets: &[Option<BufferId>]) {
+        let (reader, graph) = (self.reader, self.pull_back.graph);
+        self.prepare(id, dy);
+        let sources = inputs(graph, id, &reader.plan.units[id]);
+        let mut values = std::mem::take(&mut self.scratch.values);
+        for (k, &target) in targets.iter().enumerate() {
+            let Some(to) = target else { continue };
+            let (mut buffer, range) = (self.take(to), self.range(sources[k], to));
+            let inputs = reader.all(&sources, &mut values);
+            let gradient = self.gradient(id, dy);
+            other::pull_back(graph, id, &inputs, gradient, k, &mut buffer[range]);
+            self.put(to, buffer);
+        }
+        self.scratch.values = values;
+    }
+}
