@@ -1,0 +1,241 @@
+//! CERTIFY: one image's certificate from the votes of its noisy copies.
+
+use network::{Classify, Purpose};
+
+use crate::Error;
+use crate::anytime::{Decision, look, next_check};
+use crate::logits::{argmax, in_top_k, top_k};
+use crate::plan::{Certify, Select};
+use crate::radius::{cohen, lecuyer, li};
+use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, sample_all};
+
+/// What the counts prove about one image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// The certified class; `None`: abstained.
+    pub predict: Option<usize>,
+    /// The certified L2 radius, 0 where abstained.
+    pub radius: f64,
+    /// Hits.
+    pub n_a: u32,
+    /// Samples counted.
+    pub n: u32,
+    /// Lower bound on the probability of a hit.
+    pub p_lower: f64,
+    /// The same bound for the label's class (top-k: for its being among the top k).
+    pub p_correct_lower: f64,
+    /// Radius of Lecuyer et al. from the same counts.
+    pub lecuyer: f64,
+    /// Radius of Li et al. from the same counts.
+    pub li: f64,
+    /// With [`Goal::Radius`](crate::Goal::Radius): what was decided.
+    pub decision: Option<Decision>,
+}
+
+/// One image's certificate and what it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The image.
+    pub index: u32,
+    /// Its class.
+    pub label: usize,
+    /// `argmax v(x)`.
+    pub clean: usize,
+    /// The certificate.
+    pub certificate: Certificate,
+    /// Not abstained, and the label is the class (top-k: is covered).
+    pub correct: bool,
+    /// Noisy copies evaluated, selection included.
+    pub samples: u64,
+    /// Wall-clock seconds of choosing the class: a clean pass or `n0` samples. The
+    /// seconds of a batch are shared by its samples.
+    pub classify_seconds: f64,
+    /// Wall-clock seconds in all.
+    pub seconds: f64,
+}
+
+/// Certifies all images, in order; at most `batch` noisy copies are evaluated at
+/// once. Neither `batch` nor what else is in flight changes a result.
+///
+/// # Errors
+/// A plan that makes no sense ([`Certify::check`]); an image of the wrong size,
+/// outside [0, 1], NaN, or with an impossible label; a network whose output is not
+/// finite. Images before the offending one have been delivered.
+pub fn certify_all<'a>(
+    model: &(impl Classify + ?Sized),
+    images: impl IntoIterator<Item = Image<'a>>,
+    plan: &Certify,
+    batch: usize,
+    observer: &mut (impl Observer<Outcome> + ?Sized),
+) -> Result<(), Error> {
+    plan.check(model.classes())?;
+    let map = |finished: Finished<'a, Certifier<'_>>| {
+        let Finished {
+            image,
+            task,
+            seconds,
+        } = finished;
+        let by_noise = plan.selects_by_noise();
+        Outcome {
+            index: image.index,
+            label: image.label,
+            clean: task.clean,
+            correct: task.correct(),
+            samples: u64::from(task.selected) + u64::from(task.n),
+            classify_seconds: if by_noise {
+                seconds.selection
+            } else {
+                seconds.clean
+            },
+            seconds: seconds.total(),
+            certificate: task.certificate(),
+        }
+    };
+    sample_all(
+        model,
+        images,
+        &mut Plan(plan),
+        batch,
+        &mut Mapped { observer, map },
+    )
+}
+
+struct Plan<'p>(&'p Certify);
+
+impl<'p> Start for Plan<'p> {
+    type Task = Certifier<'p>;
+
+    fn first_request(&self) -> u32 {
+        let plan = self.0;
+        if plan.selects_by_noise() {
+            plan.n0
+        } else {
+            next_check(plan, 0)
+        }
+    }
+
+    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>> {
+        let rows = logits.chunks_exact(logits.len() / images.len());
+        images
+            .iter()
+            .zip(rows)
+            .map(|(image, row)| Ok(Certifier::new(self.0, image, row)))
+            .collect()
+    }
+}
+
+/// The work on one image.
+struct Certifier<'p> {
+    plan: &'p Certify,
+    label: usize,
+    clean: usize,
+    /// S: the chosen class, or the paper's top k; empty while it is being chosen.
+    chosen: Vec<usize>,
+    votes: Vec<u32>,
+    selected: u32,
+    n_a: u32,
+    n_label: u32,
+    n: u32,
+    /// The number of samples at which to look next.
+    check: u32,
+    decision: Option<Decision>,
+    finished: bool,
+}
+
+impl<'p> Certifier<'p> {
+    fn new(plan: &'p Certify, image: &Image<'_>, clean_logits: &[f32]) -> Self {
+        let chosen = match plan.select {
+            _ if plan.follows_label() => vec![image.label],
+            Select::Clean => top_k(clean_logits, plan.top_k),
+            Select::Noise => Vec::new(),
+        };
+        Self {
+            plan,
+            label: image.label,
+            clean: argmax(clean_logits),
+            votes: if chosen.is_empty() {
+                vec![0; clean_logits.len()]
+            } else {
+                Vec::new()
+            },
+            chosen,
+            selected: 0,
+            n_a: 0,
+            n_label: 0,
+            n: 0,
+            check: next_check(plan, 0),
+            decision: None,
+            finished: false,
+        }
+    }
+
+    /// Whether a noisy copy counts for the chosen class.
+    fn is_hit(&self, logits: &[f32]) -> bool {
+        if self.plan.follows_label() {
+            in_top_k(logits, self.label, self.plan.top_k)
+        } else {
+            self.chosen.contains(&argmax(logits))
+        }
+    }
+
+    fn certificate(&self) -> Certificate {
+        let (plan, n) = (self.plan, self.n);
+        let p_lower = plan.p_lower(self.n_a, n);
+        Certificate {
+            predict: (p_lower > 0.5).then_some(self.chosen[0]),
+            radius: cohen(plan.sigma, p_lower),
+            n_a: self.n_a,
+            n,
+            p_lower,
+            p_correct_lower: plan.p_lower(self.n_label, n),
+            lecuyer: lecuyer(plan.sigma, p_lower),
+            li: li(plan.sigma, p_lower),
+            decision: self.decision,
+        }
+    }
+
+    fn correct(&self) -> bool {
+        self.chosen.contains(&self.label) && self.plan.p_lower(self.n_a, self.n) > 0.5
+    }
+}
+
+impl Task for Certifier<'_> {
+    fn request(&self) -> Option<Request> {
+        if self.finished {
+            None
+        } else if self.chosen.is_empty() {
+            let noise = self.plan.noise(Purpose::Selection);
+            Some(Request {
+                noise,
+                first: self.selected,
+                count: self.plan.n0 - self.selected,
+            })
+        } else {
+            let noise = self.plan.noise(Purpose::Estimation);
+            Some(Request {
+                noise,
+                first: self.n,
+                count: self.check - self.n,
+            })
+        }
+    }
+
+    fn receive(&mut self, logits: &[f32]) {
+        if self.chosen.is_empty() {
+            self.votes[argmax(logits)] += 1;
+            self.selected += 1;
+            if self.selected == self.plan.n0 {
+                self.chosen = top_k(&self.votes, self.plan.top_k);
+                self.votes = Vec::new();
+            }
+            return;
+        }
+        self.n += 1;
+        self.n_a += u32::from(self.is_hit(logits));
+        self.n_label += u32::from(in_top_k(logits, self.label, self.plan.top_k));
+        if self.n == self.check {
+            (self.finished, self.decision) = look(self.plan, self.n_a, self.n);
+            self.check = next_check(self.plan, self.n);
+        }
+    }
+}

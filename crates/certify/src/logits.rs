@@ -1,0 +1,74 @@
+//! Reading logits: ranks and probabilities. Equal logits rank by class number.
+
+/// The class with the largest logit.
+pub(crate) fn argmax<T: PartialOrd + Copy>(values: &[T]) -> usize {
+    let mut best = 0;
+    for (class, value) in values.iter().enumerate().skip(1) {
+        if *value > values[best] {
+            best = class;
+        }
+    }
+    best
+}
+
+/// The `k` classes with the largest values, best first.
+pub(crate) fn top_k<T: PartialOrd + Copy>(values: &[T], k: usize) -> Vec<usize> {
+    let mut classes: Vec<usize> = (0..values.len()).collect();
+    classes.sort_by(|&a, &b| {
+        values[b]
+            .partial_cmp(&values[a])
+            .unwrap_or(std::cmp::Ordering::Equal)
+            .then(a.cmp(&b))
+    });
+    classes.truncate(k);
+    classes
+}
+
+/// Whether `class` is among the `k` largest.
+pub(crate) fn in_top_k<T: PartialOrd + Copy>(values: &[T], class: usize, k: usize) -> bool {
+    let own = values[class];
+    let ahead = values
+        .iter()
+        .enumerate()
+        .filter(|&(other, &value)| value > own || (value == own && other < class))
+        .count();
+    ahead < k
+}
+
+/// `probabilities = softmax(logits)`.
+pub(crate) fn softmax(logits: &[f32], probabilities: &mut [f64]) {
+    let largest = f64::from(logits[argmax(logits)]);
+    let mut total = 0.0;
+    for (probability, logit) in probabilities.iter_mut().zip(logits) {
+        *probability = (f64::from(*logit) - largest).exp();
+        total += *probability;
+    }
+    for probability in probabilities {
+        *probability /= total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranks_agree_with_each_other(values in prop::collection::vec(-3..3_i32, 1..12), k in 1..12_usize) {
+            let ranked = top_k(&values, k);
+            prop_assert_eq!(ranked[0], argmax(&values));
+            for class in 0..values.len() {
+                prop_assert_eq!(ranked.contains(&class), in_top_k(&values, class, k));
+            }
+        }
+
+        #[test]
+        fn softmax_is_a_distribution_in_the_logits_order(logits in prop::collection::vec(-90_f32..90.0, 1..12)) {
+            let mut p = vec![0.0; logits.len()];
+            softmax(&logits, &mut p);
+            prop_assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            prop_assert_eq!(argmax(&p), argmax(&logits));
+        }
+    }
+}

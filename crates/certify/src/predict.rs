@@ -1,0 +1,169 @@
+//! PREDICT: the class of the smoothed classifier, or an abstention.
+
+use network::{Classify, Noise, Purpose};
+
+use crate::Error;
+use crate::logits::{argmax, top_k};
+use crate::plan::{check_alpha, check_sigma, smallest};
+use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, sample_all};
+use crate::statistics::binomial_test;
+
+/// PREDICT of Cohen et al.: `n` noisy copies vote; if the two largest counts differ
+/// significantly (two-sided binomial test at `alpha`), the larger one's class,
+/// else none. A class other than the smoothed classifier's is returned with
+/// probability at most `alpha`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predict {
+    /// Standard deviation of the noise, in units of pixels scaled to [0, 1].
+    pub sigma: f64,
+    /// Votes.
+    pub n: u32,
+    /// Failure probability.
+    pub alpha: f64,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+impl Predict {
+    /// n = 1000, alpha = 0.001.
+    pub fn new(sigma: f64) -> Self {
+        Self {
+            sigma,
+            n: 1000,
+            alpha: 0.001,
+            seed: 0,
+        }
+    }
+
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// Sigma or alpha out of range; an `n` at which even unanimity abstains.
+    pub fn check(&self) -> Result<(), Error> {
+        check_sigma(self.sigma)?;
+        check_alpha(self.alpha)?;
+        let enough = |n: u32| binomial_test(n.into(), n.into()) <= self.alpha;
+        if self.n > 0 && enough(self.n) {
+            return Ok(());
+        }
+        Err(Error::TooFewSamples {
+            n: self.n,
+            purpose: "predict any class".to_owned(),
+            alpha: self.alpha,
+            needed: smallest(enough),
+        })
+    }
+}
+
+/// What the votes say about one image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The image.
+    pub index: u32,
+    /// Its class.
+    pub label: usize,
+    /// The smoothed classifier's class; `None`: abstained.
+    pub predict: Option<usize>,
+    /// The class with most votes.
+    pub first: usize,
+    /// Its votes.
+    pub n_a: u32,
+    /// Votes of the runner-up.
+    pub n_b: u32,
+    /// Of the binomial test.
+    pub p_value: f64,
+    /// Wall-clock seconds; those of a batch are shared by its samples.
+    pub seconds: f64,
+}
+
+/// Predicts the classes of all images, in order.
+///
+/// # Errors
+/// As [`certify_all`](crate::certify_all).
+pub fn predict_all<'a>(
+    model: &(impl Classify + ?Sized),
+    images: impl IntoIterator<Item = Image<'a>>,
+    plan: &Predict,
+    batch: usize,
+    observer: &mut (impl Observer<Prediction> + ?Sized),
+) -> Result<(), Error> {
+    plan.check()?;
+    let map = |Finished {
+                   image,
+                   task,
+                   seconds,
+               }: Finished<'a, Votes<'_>>| {
+        let ranked = top_k(&task.counts, 2);
+        let n_a = task.counts[ranked[0]];
+        let n_b = ranked.get(1).map_or(0, |&class| task.counts[class]);
+        let p_value = binomial_test(n_a.into(), (n_a + n_b).into());
+        Prediction {
+            index: image.index,
+            label: image.label,
+            predict: (p_value <= plan.alpha).then_some(ranked[0]),
+            first: ranked[0],
+            n_a,
+            n_b,
+            p_value,
+            seconds: seconds.total(),
+        }
+    };
+    sample_all(
+        model,
+        images,
+        &mut Plan(plan),
+        batch,
+        &mut Mapped { observer, map },
+    )
+}
+
+struct Plan<'p>(&'p Predict);
+
+impl<'p> Start for Plan<'p> {
+    type Task = Votes<'p>;
+
+    fn first_request(&self) -> u32 {
+        self.0.n
+    }
+
+    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>> {
+        let counts = vec![0; logits.len() / images.len()];
+        images
+            .iter()
+            .map(|_| {
+                Ok(Votes {
+                    plan: self.0,
+                    n: 0,
+                    counts: counts.clone(),
+                })
+            })
+            .collect()
+    }
+}
+
+struct Votes<'p> {
+    plan: &'p Predict,
+    n: u32,
+    counts: Vec<u32>,
+}
+
+impl Task for Votes<'_> {
+    fn request(&self) -> Option<Request> {
+        let Predict { sigma, n, seed, .. } = *self.plan;
+        let noise = Noise {
+            seed,
+            purpose: Purpose::Prediction,
+            sigma: sigma as f32,
+        };
+        (self.n < n).then(|| Request {
+            noise,
+            first: self.n,
+            count: n - self.n,
+        })
+    }
+
+    fn receive(&mut self, logits: &[f32]) {
+        self.counts[argmax(logits)] += 1;
+        self.n += 1;
+    }
+}

@@ -1,0 +1,368 @@
+//! Evaluating noisy copies of many images: batches that mix images.
+//!
+//! Every image has a task that says which samples it needs next and is fed their
+//! logits in order. The loop fills each batch from the oldest unfinished image
+//! on, so images finish nearly in order, cores are never idle at an image's end, and
+//! memory depends on neither the number of samples nor that of images. What a
+//! task is fed does not depend on the batches.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use network::{Classify, Noise, NoisyImage, Purpose};
+
+use crate::Error;
+
+/// An image to be judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image<'a> {
+    /// Its number in its data set. Part of the noise's key, so that shards and
+    /// restarts see the same noise.
+    pub index: u32,
+    /// Its class.
+    pub label: usize,
+    /// Pixels scaled to [0, 1], NHWC.
+    pub pixels: Cow<'a, [f32]>,
+}
+
+/// Who is told about results: a closure, or something that also shows progress.
+pub trait Observer<T> {
+    /// The next image's result, in the order of the images. Breaking ends the
+    /// work.
+    fn outcome(&mut self, outcome: T) -> ControlFlow<()>;
+
+    /// So many more noisy copies have been evaluated.
+    fn samples(&mut self, _count: usize) {}
+}
+
+impl<T, F: FnMut(T) -> ControlFlow<()>> Observer<T> for F {
+    fn outcome(&mut self, outcome: T) -> ControlFlow<()> {
+        self(outcome)
+    }
+}
+
+/// Samples that a task needs: `count` copies from number `first` on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Request {
+    pub noise: Noise,
+    pub first: u32,
+    pub count: u32,
+}
+
+/// The work on one image.
+pub(crate) trait Task {
+    /// What is needed next, always derived from what was received; `None`:
+    /// finished.
+    fn request(&self) -> Option<Request>;
+
+    /// The logits of the next sample, all finite.
+    fn receive(&mut self, logits: &[f32]);
+}
+
+/// Wall-clock seconds, shared among the images of a batch by their samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seconds {
+    /// The clean pass.
+    pub clean: f64,
+    /// Noisy copies for choosing a class.
+    pub selection: f64,
+    /// All other noisy copies.
+    pub other: f64,
+}
+
+impl Seconds {
+    pub(crate) fn total(&self) -> f64 {
+        self.clean + self.selection + self.other
+    }
+}
+
+/// How to turn images into tasks.
+pub(crate) trait Start {
+    /// The work on one image.
+    type Task: Task;
+
+    /// About how many samples a new task asks for; 0: none.
+    fn first_request(&self) -> u32;
+
+    /// Tasks of some images, from their clean logits.
+    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>>;
+}
+
+/// An image whose task has finished.
+pub(crate) struct Finished<'a, T> {
+    pub image: Image<'a>,
+    pub task: T,
+    pub seconds: Seconds,
+}
+
+/// An observer of finished tasks that passes their results on.
+pub(crate) struct Mapped<'o, O: ?Sized, F> {
+    pub observer: &'o mut O,
+    pub map: F,
+}
+
+impl<T, U, O: Observer<U> + ?Sized, F: FnMut(T) -> U> Observer<T> for Mapped<'_, O, F> {
+    fn outcome(&mut self, outcome: T) -> ControlFlow<()> {
+        self.observer.outcome((self.map)(outcome))
+    }
+
+    fn samples(&mut self, count: usize) {
+        self.observer.samples(count);
+    }
+}
+
+/// An image in flight.
+struct Slot<'a, T> {
+    image: Image<'a>,
+    /// An error is reported when all images before it have been delivered, so
+    /// that what comes out does not depend on the batches.
+    task: Result<T, Error>,
+    seconds: Seconds,
+}
+
+impl<T: Task> Slot<'_, T> {
+    fn request(&self) -> Option<Request> {
+        self.task.as_ref().ok().and_then(Task::request)
+    }
+}
+
+/// Images that are made ready at once, so that their clean passes share cores.
+const AHEAD: usize = 8;
+
+/// Runs the tasks of all images; at most `batch` noisy copies are evaluated at
+/// once. Results are delivered in order.
+pub(crate) fn sample_all<'a, S: Start>(
+    model: &(impl Classify + ?Sized),
+    images: impl IntoIterator<Item = Image<'a>>,
+    start: &mut S,
+    batch: usize,
+    observer: &mut impl Observer<Finished<'a, S::Task>>,
+) -> Result<(), Error> {
+    if batch == 0 {
+        return Err(Error::Zero { name: "batch" });
+    }
+    let classes = model.classes();
+    let first_request = (start.first_request() as usize).max(1);
+    let mut images = images.into_iter();
+    let mut exhausted = false;
+    let mut flight: VecDeque<Slot<'a, S::Task>> = VecDeque::new();
+    let mut logits = vec![0.0_f32; batch * classes];
+    loop {
+        let mut requests = Vec::new();
+        let mut room = batch;
+        fill(&mut requests, &mut room, &flight, 0);
+        if room > 0 && !exhausted {
+            let more = room.div_ceil(first_request).max(AHEAD).min(batch);
+            let old = flight.len();
+            exhausted = !pull(model, &mut images, start, more, &mut flight);
+            fill(&mut requests, &mut room, &flight, old);
+        }
+        if flight.is_empty() {
+            return Ok(());
+        }
+        evaluate(model, &requests, &mut flight, &mut logits);
+        observer.samples(batch - room);
+        while flight.front().is_some_and(|slot| slot.request().is_none()) {
+            let Some(slot) = flight.pop_front() else {
+                break;
+            };
+            let Slot {
+                image,
+                task,
+                seconds,
+            } = slot;
+            if observer
+                .outcome(Finished {
+                    image,
+                    task: task?,
+                    seconds,
+                })
+                .is_break()
+            {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Grants requests of the slots from number `from` on, oldest first.
+fn fill<T: Task>(
+    requests: &mut Vec<(usize, Request)>,
+    room: &mut usize,
+    flight: &VecDeque<Slot<'_, T>>,
+    from: usize,
+) {
+    for (slot, state) in flight.iter().enumerate().skip(from) {
+        if *room == 0 {
+            break;
+        }
+        if let Some(request) = state.request() {
+            let count = (request.count as usize).min(*room);
+            *room -= count;
+            requests.push((
+                slot,
+                Request {
+                    count: count as u32,
+                    ..request
+                },
+            ));
+        }
+    }
+}
+
+/// Makes tasks of up to `more` images; false if no more can follow.
+fn pull<'a, S: Start>(
+    model: &(impl Classify + ?Sized),
+    images: &mut impl Iterator<Item = Image<'a>>,
+    start: &mut S,
+    more: usize,
+    flight: &mut VecDeque<Slot<'a, S::Task>>,
+) -> bool {
+    let (mut group, mut pixels) = (Vec::new(), Vec::new());
+    let mut refused = None;
+    for image in images.take(more) {
+        if let Err(error) = check(&image, model) {
+            refused = Some((image, error));
+            break;
+        }
+        pixels.extend_from_slice(&image.pixels);
+        group.push(image);
+    }
+    let mut go_on = group.len() == more;
+    if !group.is_empty() {
+        let clock = Instant::now();
+        let mut logits = vec![0.0; group.len() * model.classes()];
+        model.logits(&pixels, &mut logits);
+        let tasks = start.start(&group, &logits);
+        let clean = clock.elapsed().as_secs_f64() / group.len() as f64;
+        let rows = logits.chunks_exact(model.classes());
+        for ((image, task), row) in group.into_iter().zip(tasks).zip(rows) {
+            let task = finite(row, image.index).and(task);
+            go_on &= task.is_ok();
+            flight.push_back(Slot {
+                image,
+                task,
+                seconds: Seconds {
+                    clean,
+                    ..Seconds::default()
+                },
+            });
+        }
+    }
+    flight.extend(refused.map(|(image, error)| Slot {
+        image,
+        task: Err(error),
+        seconds: Seconds::default(),
+    }));
+    go_on
+}
+
+/// Evaluates the granted requests and feeds the tasks, one call of the model for
+/// each kind of noise.
+fn evaluate<T: Task>(
+    model: &(impl Classify + ?Sized),
+    requests: &[(usize, Request)],
+    flight: &mut VecDeque<Slot<'_, T>>,
+    logits: &mut [f32],
+) {
+    let mut noises: Vec<Noise> = Vec::new();
+    for (_, request) in requests {
+        if !noises.contains(&request.noise) {
+            noises.push(request.noise);
+        }
+    }
+    let classes = model.classes();
+    for noise in noises {
+        let of_noise = || {
+            requests
+                .iter()
+                .filter(|(_, request)| request.noise == noise)
+        };
+        let batch: Vec<NoisyImage<'_>> = of_noise()
+            .map(|(slot, request)| NoisyImage {
+                pixels: &flight[*slot].image.pixels,
+                image: flight[*slot].image.index,
+                first_sample: request.first,
+                count: request.count as usize,
+            })
+            .collect();
+        let total: usize = batch.iter().map(|noisy| noisy.count).sum();
+        let clock = Instant::now();
+        model.noisy_logits(&noise, &batch, &mut logits[..total * classes]);
+        let seconds_a_sample = clock.elapsed().as_secs_f64() / total as f64;
+        let mut rows = logits.chunks_exact(classes);
+        for (slot, request) in of_noise() {
+            flight[*slot].feed(noise, request.count, seconds_a_sample, &mut rows);
+        }
+    }
+}
+
+impl<T: Task> Slot<'_, T> {
+    fn feed<'r>(
+        &mut self,
+        noise: Noise,
+        count: u32,
+        seconds_a_sample: f64,
+        rows: &mut impl Iterator<Item = &'r [f32]>,
+    ) {
+        let spent = match noise.purpose {
+            Purpose::Selection => &mut self.seconds.selection,
+            _ => &mut self.seconds.other,
+        };
+        *spent += seconds_a_sample * f64::from(count);
+        for row in rows.take(count as usize) {
+            if let Err(error) = finite(row, self.image.index) {
+                self.task = Err(error);
+            } else if let Ok(task) = &mut self.task {
+                task.receive(row);
+            }
+        }
+        if self.request().is_none() {
+            self.image.pixels = Cow::Borrowed(&[]); // no longer needed
+        }
+    }
+}
+
+/// Refuses logits that are not finite.
+pub(crate) fn finite(logits: &[f32], image: u32) -> Result<(), Error> {
+    if logits.iter().all(|logit| logit.is_finite()) {
+        Ok(())
+    } else {
+        Err(Error::Output { image })
+    }
+}
+
+fn check(image: &Image<'_>, model: &(impl Classify + ?Sized)) -> Result<(), Error> {
+    let (expected, got) = (model.input().len(), image.pixels.len());
+    if got != expected {
+        return Err(Error::Size {
+            image: image.index,
+            expected,
+            got,
+        });
+    }
+    // A range excludes NaN as well.
+    let position = image
+        .pixels
+        .iter()
+        .position(|value| !(0.0..=1.0).contains(value));
+    if let Some(position) = position {
+        let got = image.pixels[position];
+        return Err(Error::Pixel {
+            image: image.index,
+            position,
+            got,
+        });
+    }
+    let classes = model.classes();
+    if image.label >= classes {
+        return Err(Error::Label {
+            image: image.index,
+            label: image.label,
+            classes,
+        });
+    }
+    Ok(())
+}
