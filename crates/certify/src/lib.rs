@@ -3,6 +3,7 @@
 //! - [`certify_all`] with a [`Certify`] plan: CERTIFY of Cohen et al., the paper's
 //!   variant for a deterministic v, top-k, and anytime certificates.
 //! - [`predict_all`][]: PREDICT.
+//! - [`lbound_all`][]: the paper's L-bound.
 //! - [`radius`][]: three certified radii as functions of p.
 //! - [`statistics`][]: what all of it rests on.
 //!
@@ -14,6 +15,7 @@ mod anytime;
 mod certify;
 mod error;
 mod guarantee;
+mod lbound;
 mod logits;
 mod plan;
 mod predict;
@@ -25,6 +27,7 @@ pub use anytime::Decision;
 pub use certify::{Certificate, Outcome, certify_all};
 pub use error::Error;
 pub use guarantee::{About, Guarantee};
+pub use lbound::{Bound, Centre, LBound, LBoundSummary, lbound_all};
 pub use plan::{Certify, Goal, Select, TopKRule};
 pub use predict::{Predict, Prediction, predict_all};
 pub use sample::{Image, Observer};

@@ -1,0 +1,272 @@
+//! The L-bound: a radius from the Lipschitz constant of a Gaussian average.
+
+use network::{Classify, Noise, Purpose};
+
+use crate::Error;
+use crate::logits::{argmax, in_top_k, softmax};
+use crate::plan::check_sigma;
+use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, sample_all};
+
+/// The paper's L-bound (theorem 2). The Gaussian average of a function with values
+/// in [0, 1] has Lipschitz constant `sqrt(2/pi)/sigma`, so ranks k and k+1 of its
+/// outputs p cannot change places within
+///
+/// ```text
+/// sigma * sqrt(pi/2) * (p_(k) - p_(k+1)).
+/// ```
+///
+/// For a deterministic v, p is `softmax v(x)` and the bound holds if v is exactly a
+/// Gaussian average; for a stochastic model p is the mean softmax of `samples`
+/// noisy copies (paper: 100, ImageNet 25), and it holds up to their sampling error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LBound {
+    /// Standard deviation of the average, in units of pixels scaled to [0, 1].
+    pub sigma: f64,
+    /// Noisy copies to average over; 0: the deterministic v.
+    pub samples: u32,
+    /// How many classes count as right.
+    pub top_k: usize,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+impl LBound {
+    /// The deterministic bound, top-1.
+    pub fn new(sigma: f64) -> Self {
+        Self {
+            sigma,
+            samples: 0,
+            top_k: 1,
+            seed: 0,
+        }
+    }
+
+    /// Refuses what makes no sense for a network with this number of classes.
+    ///
+    /// # Errors
+    /// Sigma or k out of range.
+    pub fn check(&self, classes: usize) -> Result<(), Error> {
+        check_sigma(self.sigma)?;
+        if self.top_k == 0 || self.top_k >= classes {
+            return Err(Error::TopK {
+                got: self.top_k,
+                classes,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The bound of one image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The image.
+    pub index: u32,
+    /// Its class y.
+    pub label: usize,
+    /// The class with the largest p.
+    pub predict: usize,
+    /// Whether y is among the top k.
+    pub correct: bool,
+    /// `sigma * sqrt(pi/2) * (p_label - p_other)`: below 0 where y is not among the
+    /// top k.
+    pub radius: f64,
+    /// p_y.
+    pub p_label: f64,
+    /// The k-th largest p of the other classes: `max_{i != y} p_i` for k = 1, and
+    /// p_(k+1) where y is among the top k.
+    pub p_other: f64,
+    /// Wall-clock seconds; those of a batch are shared by its samples.
+    pub seconds: f64,
+}
+
+/// The L-bounds of all images, in order.
+///
+/// # Errors
+/// As [`certify_all`](crate::certify_all).
+pub fn lbound_all<'a>(
+    model: &(impl Classify + ?Sized),
+    images: impl IntoIterator<Item = Image<'a>>,
+    plan: &LBound,
+    batch: usize,
+    observer: &mut (impl Observer<Bound> + ?Sized),
+) -> Result<(), Error> {
+    plan.check(model.classes())?;
+    let map = |Finished {
+                   image,
+                   task,
+                   seconds,
+               }: Finished<'a, Mean<'_>>| {
+        let p = task.mean();
+        let k = plan.top_k;
+        let p_label = p[image.label];
+        let p_other = largest_other(&p, image.label, k);
+        Bound {
+            index: image.index,
+            label: image.label,
+            predict: argmax(&p),
+            correct: in_top_k(&p, image.label, k),
+            radius: plan.sigma * std::f64::consts::FRAC_PI_2.sqrt() * (p_label - p_other),
+            p_label,
+            p_other,
+            // A stochastic model has no clean pass.
+            seconds: if plan.samples == 0 {
+                seconds.clean
+            } else {
+                seconds.other
+            },
+        }
+    };
+    sample_all(
+        model,
+        images,
+        &mut Plan(plan),
+        batch,
+        &mut Mapped { observer, map },
+    )
+}
+
+/// The k-th largest value of the classes other than `class`.
+fn largest_other(p: &[f64], class: usize, k: usize) -> f64 {
+    let mut others: Vec<f64> = p
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != class)
+        .map(|(_, p)| *p)
+        .collect();
+    others.sort_by(|a, b| b.total_cmp(a));
+    others[k - 1]
+}
+
+struct Plan<'p>(&'p LBound);
+
+impl<'p> Start for Plan<'p> {
+    type Task = Mean<'p>;
+
+    fn first_request(&self) -> u32 {
+        self.0.samples
+    }
+
+    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>> {
+        let classes = logits.len() / images.len();
+        let mean = |row: &[f32]| {
+            let mut task = Mean {
+                plan: self.0,
+                n: 0,
+                sum: vec![0.0; classes],
+                p: vec![0.0; classes],
+            };
+            if self.0.samples == 0 {
+                task.add(row);
+            }
+            Ok(task)
+        };
+        logits.chunks_exact(classes).map(mean).collect()
+    }
+}
+
+/// The mean softmax.
+struct Mean<'p> {
+    plan: &'p LBound,
+    n: u32,
+    sum: Vec<f64>,
+    p: Vec<f64>,
+}
+
+impl Mean<'_> {
+    fn add(&mut self, logits: &[f32]) {
+        softmax(logits, &mut self.p);
+        for (sum, p) in self.sum.iter_mut().zip(&self.p) {
+            *sum += p;
+        }
+        self.n += 1;
+    }
+
+    fn mean(self) -> Vec<f64> {
+        self.sum
+            .into_iter()
+            .map(|sum| sum / f64::from(self.n))
+            .collect()
+    }
+}
+
+impl Task for Mean<'_> {
+    fn request(&self) -> Option<Request> {
+        let LBound {
+            sigma,
+            samples,
+            seed,
+            ..
+        } = *self.plan;
+        let noise = Noise {
+            seed,
+            purpose: Purpose::Prediction,
+            sigma: sigma as f32,
+        };
+        (self.n < samples).then(|| Request {
+            noise,
+            first: self.n,
+            count: samples - self.n,
+        })
+    }
+
+    fn receive(&mut self, logits: &[f32]) {
+        self.add(logits);
+    }
+}
+
+/// Median and mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Centre {
+    /// Half are larger.
+    pub median: f64,
+    /// The mean.
+    pub mean: f64,
+}
+
+impl Centre {
+    /// Of some values; `None` if there are none.
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        values.sort_by(f64::total_cmp);
+        let half = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[half]
+        } else {
+            0.5 * (values[half - 1] + values[half])
+        };
+        Some(Self {
+            median,
+            mean: values.iter().sum::<f64>() / values.len() as f64,
+        })
+    }
+}
+
+/// The L-bound's entries in a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LBoundSummary {
+    /// The paper's figure: over entries above 0 only.
+    pub positive: Option<Centre>,
+    /// How many those are.
+    pub positive_images: usize,
+    /// Over all images, an image that is already wrong counting as 0.
+    pub all: Option<Centre>,
+    /// How many those are.
+    pub images: usize,
+}
+
+impl LBoundSummary {
+    /// Of these radii.
+    pub fn of(radii: impl IntoIterator<Item = f64>) -> Self {
+        let all: Vec<f64> = radii.into_iter().map(|radius| radius.max(0.0)).collect();
+        let positive: Vec<f64> = all.iter().copied().filter(|radius| *radius > 0.0).collect();
+        Self {
+            positive_images: positive.len(),
+            images: all.len(),
+            positive: Centre::of(positive),
+            all: Centre::of(all),
+        }
+    }
+}
