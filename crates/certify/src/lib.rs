@@ -4,6 +4,7 @@
 //!   variant for a deterministic v, top-k, and anytime certificates.
 //! - [`predict_all`][]: PREDICT.
 //! - [`lbound_all`][]: the paper's L-bound.
+//! - [`fidelity_all`][]: the distance between v and the Gaussian average of f.
 //! - [`radius`][]: three certified radii as functions of p.
 //! - [`statistics`][]: what all of it rests on.
 //!
@@ -13,7 +14,9 @@
 
 mod anytime;
 mod certify;
+mod closeness;
 mod error;
+mod fidelity;
 mod guarantee;
 mod lbound;
 mod logits;
@@ -25,7 +28,9 @@ pub mod statistics;
 
 pub use anytime::Decision;
 pub use certify::{Certificate, Outcome, certify_all};
+pub use closeness::{Closeness, EffectiveSigma, FidelitySummary};
 pub use error::Error;
+pub use fidelity::{AtLevel, Distances, Fidelity, FidelityOutcome, fidelity_all};
 pub use guarantee::{About, Guarantee};
 pub use lbound::{Bound, Centre, LBound, LBoundSummary, lbound_all};
 pub use plan::{Certify, Goal, Select, TopKRule};

@@ -1,0 +1,326 @@
+//! Fidelity: how close v(x) is to the Gaussian average of f at x.
+
+use network::{Classify, Noise, Purpose};
+
+use crate::Error;
+use crate::logits::{argmax, softmax};
+use crate::plan::check_sigma;
+use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, finite, sample_all};
+
+/// Compares v with the Monte-Carlo average of f over `samples` noisy copies, at
+/// `sigma` and at each of `levels`, with the same noise scaled, so that the
+/// distance is a smooth function of the level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fidelity {
+    /// The noise that v claims to average over.
+    pub sigma: f64,
+    /// Noisy copies an average.
+    pub samples: u32,
+    /// Further noise levels, 0 allowed (f itself), among which the
+    /// [effective sigma](crate::EffectiveSigma) is sought.
+    pub levels: Vec<f64>,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+impl Fidelity {
+    /// 100 samples; levels from 0 to 4 sigma.
+    pub fn new(sigma: f64) -> Self {
+        const FACTORS: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0];
+        Self {
+            sigma,
+            samples: 100,
+            levels: FACTORS.map(|f| f * sigma).to_vec(),
+            seed: 0,
+        }
+    }
+
+    /// Sigma and the levels, in increasing order, each once.
+    pub(crate) fn all_levels(&self) -> Vec<f64> {
+        let mut levels = self.levels.clone();
+        levels.push(self.sigma);
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        levels
+    }
+
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// Sigma or a level out of range, fewer than 2 samples.
+    pub fn check(&self) -> Result<(), Error> {
+        check_sigma(self.sigma)?;
+        if let Some(level) = self
+            .levels
+            .iter()
+            .find(|level| !(**level >= 0.0 && level.is_finite()))
+        {
+            return Err(Error::Number {
+                name: "noise level",
+                at_least: "of at least",
+                got: *level,
+            });
+        }
+        if self.samples < 2 {
+            return Err(Error::FewSamplesToAverage { got: self.samples });
+        }
+        Ok(())
+    }
+}
+
+/// Distances to the average `mean f(x + eta)`, in one space (logits or
+/// probabilities).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distances {
+    /// `||v(x) - mean||`.
+    pub v: f64,
+    /// `||f(x) - mean||`: what no smoothing at all scores.
+    pub f: f64,
+    /// `sqrt(sum of the squared standard errors of the mean's components)`: how far
+    /// from the exact average the Monte-Carlo one is expected to be.
+    pub standard_error: f64,
+    /// Distance from the mean at the next lower level; 0 at the lowest.
+    pub step: f64,
+    /// Whether v(x) and the mean choose the same class.
+    pub v_agrees: bool,
+    /// Whether f(x) and the mean choose the same class.
+    pub f_agrees: bool,
+}
+
+/// Distances at one noise level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AtLevel {
+    /// The noise.
+    pub sigma: f64,
+    /// Of logits.
+    pub logits: Distances,
+    /// Of softmax outputs.
+    pub probabilities: Distances,
+}
+
+/// The fidelity of one image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FidelityOutcome {
+    /// The image.
+    pub index: u32,
+    /// Its class.
+    pub label: usize,
+    /// At all levels, the plan's sigma included, in increasing order.
+    pub levels: Vec<AtLevel>,
+    /// Wall-clock seconds; those of a batch are shared by its samples.
+    pub seconds: f64,
+}
+
+impl FidelityOutcome {
+    /// Distances at one of the plan's levels, or at its sigma.
+    pub fn at(&self, sigma: f64) -> Option<&AtLevel> {
+        self.levels.iter().find(|at| at.sigma == sigma)
+    }
+}
+
+/// Measures all images, in order.
+///
+/// # Errors
+/// As [`certify_all`](crate::certify_all); networks of different shape.
+pub fn fidelity_all<'a>(
+    v: &(impl Classify + ?Sized),
+    f: &(impl Classify + ?Sized),
+    images: impl IntoIterator<Item = Image<'a>>,
+    plan: &Fidelity,
+    batch: usize,
+    observer: &mut (impl Observer<FidelityOutcome> + ?Sized),
+) -> Result<(), Error> {
+    plan.check()?;
+    if (v.input(), v.classes()) != (f.input(), f.classes()) {
+        return Err(Error::Networks {
+            first: (v.input().to_string(), v.classes()),
+            second: (f.input().to_string(), f.classes()),
+        });
+    }
+    let map = |Finished {
+                   image,
+                   task,
+                   seconds,
+               }: Finished<'a, Averages<'_>>| FidelityOutcome {
+        index: image.index,
+        label: image.label,
+        levels: task.distances(),
+        seconds: seconds.total(),
+    };
+    let mut start = Plan { plan, v };
+    sample_all(f, images, &mut start, batch, &mut Mapped { observer, map })
+}
+
+struct Plan<'p, V: ?Sized> {
+    plan: &'p Fidelity,
+    v: &'p V,
+}
+
+impl<'p, V: Classify + ?Sized> Start for Plan<'p, V> {
+    type Task = Averages<'p>;
+
+    fn first_request(&self) -> u32 {
+        self.plan.samples
+    }
+
+    fn start(&mut self, images: &[Image<'_>], f: &[f32]) -> Vec<Result<Self::Task, Error>> {
+        let classes = self.v.classes();
+        let pixels: Vec<f32> = images
+            .iter()
+            .flat_map(|image| image.pixels.iter().copied())
+            .collect();
+        let mut v = vec![0.0; images.len() * classes];
+        self.v.logits(&pixels, &mut v);
+        let rows = v.chunks_exact(classes).zip(f.chunks_exact(classes));
+        images
+            .iter()
+            .zip(rows)
+            .map(|(image, (v, f))| finite(v, image.index).map(|()| Averages::new(self.plan, v, f)))
+            .collect()
+    }
+}
+
+/// Running sums at one level, in one space.
+#[derive(Clone)]
+struct Sums {
+    v: Vec<f64>,
+    f: Vec<f64>,
+    /// Of `x - f`: the shift keeps the squares free of cancellation.
+    sum: Vec<f64>,
+    squares: Vec<f64>,
+    n: u32,
+}
+
+impl Sums {
+    fn new(v: Vec<f64>, f: Vec<f64>) -> Self {
+        let zeros = vec![0.0; v.len()];
+        Self {
+            v,
+            f,
+            sum: zeros.clone(),
+            squares: zeros,
+            n: 0,
+        }
+    }
+
+    fn add(&mut self, values: &[f64]) {
+        for (class, value) in values.iter().enumerate() {
+            let shifted = value - self.f[class];
+            self.sum[class] += shifted;
+            self.squares[class] += shifted * shifted;
+        }
+        self.n += 1;
+    }
+
+    /// At level 0, which has no samples, it is f.
+    fn mean(&self) -> Vec<f64> {
+        let n = f64::from(self.n.max(1));
+        self.sum
+            .iter()
+            .zip(&self.f)
+            .map(|(sum, f)| f + sum / n)
+            .collect()
+    }
+
+    fn distances(&self, lower: Option<&Self>) -> Distances {
+        let n = f64::from(self.n.max(1));
+        let mean = self.mean();
+        let distance = |point: &[f64]| {
+            point
+                .iter()
+                .zip(&mean)
+                .map(|(a, b)| (a - b) * (a - b))
+                .sum::<f64>()
+                .sqrt()
+        };
+        let variance = |(sum, squares): (&f64, &f64)| {
+            (squares - sum * sum / n).max(0.0) / ((n - 1.0).max(1.0) * n)
+        };
+        let variances: f64 = self.sum.iter().zip(&self.squares).map(variance).sum();
+        Distances {
+            v: distance(&self.v),
+            f: distance(&self.f),
+            standard_error: variances.sqrt(),
+            step: lower.map_or(0.0, |lower| distance(&lower.mean())),
+            v_agrees: argmax(&self.v) == argmax(&mean),
+            f_agrees: argmax(&self.f) == argmax(&mean),
+        }
+    }
+}
+
+/// A noise level, and the sums of logits and of probabilities.
+type Level = (f64, [Sums; 2]);
+
+/// The averages of one image, by level.
+struct Averages<'p> {
+    plan: &'p Fidelity,
+    levels: Vec<Level>,
+    values: Vec<f64>,
+}
+
+impl<'p> Averages<'p> {
+    fn new(plan: &'p Fidelity, v: &[f32], f: &[f32]) -> Self {
+        let wide = |row: &[f32]| row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+        let p = |row: &[f32]| {
+            let mut p = vec![0.0; row.len()];
+            softmax(row, &mut p);
+            p
+        };
+        let sums = [Sums::new(wide(v), wide(f)), Sums::new(p(v), p(f))];
+        Self {
+            plan,
+            levels: plan
+                .all_levels()
+                .into_iter()
+                .map(|level| (level, sums.clone()))
+                .collect(),
+            values: vec![0.0; v.len()],
+        }
+    }
+
+    fn distances(&self) -> Vec<AtLevel> {
+        let lower = std::iter::once(None).chain(self.levels.iter().map(Some));
+        let at = |((sigma, [logits, probabilities]), lower): (&Level, Option<&Level>)| AtLevel {
+            sigma: *sigma,
+            logits: logits.distances(lower.map(|(_, sums)| &sums[0])),
+            probabilities: probabilities.distances(lower.map(|(_, sums)| &sums[1])),
+        };
+        self.levels.iter().zip(lower).map(at).collect()
+    }
+
+    /// The level that is being sampled; level 0 needs no samples.
+    fn current(&self) -> Option<usize> {
+        self.levels
+            .iter()
+            .position(|(level, sums)| *level > 0.0 && sums[0].n < self.plan.samples)
+    }
+}
+
+impl Task for Averages<'_> {
+    fn request(&self) -> Option<Request> {
+        let (level, sums) = &self.levels[self.current()?];
+        let noise = Noise {
+            seed: self.plan.seed,
+            purpose: Purpose::Fidelity,
+            sigma: *level as f32,
+        };
+        Some(Request {
+            noise,
+            first: sums[0].n,
+            count: self.plan.samples - sums[0].n,
+        })
+    }
+
+    fn receive(&mut self, row: &[f32]) {
+        let Some(current) = self.current() else {
+            return;
+        };
+        let [logits, probabilities] = &mut self.levels[current].1;
+        for (value, logit) in self.values.iter_mut().zip(row) {
+            *value = f64::from(*logit);
+        }
+        logits.add(&self.values);
+        softmax(row, &mut self.values);
+        probabilities.add(&self.values);
+    }
+}
