@@ -11,8 +11,8 @@
 //! [output]` and transformed back, so that `V` and `M` stay in the cache. Every
 //! tile goes through the same operations wherever it stands in a chunk.
 
-mod tiles;
-mod transform;
+pub(crate) mod tiles;
+pub(crate) mod transform;
 mod weights;
 
 use crate::buffer::Buffer;

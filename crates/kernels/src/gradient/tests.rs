@@ -67,8 +67,14 @@ fn check(shape: ConvShape, images: usize, seed: u64) {
         let mut dw = start.clone();
         plan.add_to(&accumulator, &mut dw);
         let error = distance(&dw, &want_dw);
+        // Winograd's way trades a digit for speed.
+        let most = if shape.input.channels < 32 {
+            1e-5
+        } else {
+            5e-5
+        };
         assert!(
-            error < 1e-5,
+            error < most,
             "{isa}: weight gradient off by {error}, {shape:?}"
         );
 
@@ -140,6 +146,8 @@ fn agree_with_the_reference_on_usual_layers() {
         (13, 16, 16, Window::square(3, 1, 1), 2),
         (12, 16, 32, Window::square(3, 2, 1), 2),
         (4, 32, 32, Window::square(3, 1, 1), 20),
+        (7, 48, 32, Window::square(3, 1, 1), 3),
+        (9, 32, 64, Window::square(3, 1, 0), 2),
         (16, 3, 16, Window::square(3, 1, 1), 1),
         (9, 16, 32, Window::square(1, 1, 0), 2),
         (9, 16, 32, Window::square(1, 2, 0), 2),

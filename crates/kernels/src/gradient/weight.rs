@@ -1,23 +1,9 @@
 //! Gradient of a convolution with respect to its weights.
-//!
-//! `dW[column, oc] += sum over output pixels x[pixel, column] * dy[pixel, oc]`,
-//! where a column is a tap and an input channel. A register tile of
-//! [`COLUMNS`] columns by [`BLOCK`] output channels runs down the pixels, so
-//! that each step is `COLUMNS` broadcasts and two vector loads for twelve
-//! multiply-adds. Both operands are first copied into planes of [`BLOCK`]
-//! channels: the copy adds the padding, and a pixel's values then sit on one
-//! cache line whatever the number of channels.
 
+use super::direct::Direct;
+use super::winograd::Winograd;
 use crate::geometry::ConvShape;
-use crate::isa::{Isa, Kernel};
-use crate::simd::Simd;
-
-/// Channels of a packed plane: two vectors of eight.
-const BLOCK: usize = 16;
-/// Columns of a register tile.
-const COLUMNS: usize = 6;
-/// Pixels that a register tile should see between its load and its store.
-const PIXELS: usize = 128;
+use crate::isa::Isa;
 
 /// A plan for the weight gradient of one convolution.
 ///
@@ -25,91 +11,48 @@ const PIXELS: usize = 128;
 /// brought into OIHW order once by [`WeightGradient::add_to`].
 #[derive(Clone, Debug)]
 pub struct WeightGradient {
-    isa: Isa,
     shape: ConvShape,
-    /// Channels of a packed input plane, at most [`BLOCK`].
-    in_block: usize,
-    /// Blocks of input and output channels of one group.
-    in_blocks: usize,
-    out_blocks: usize,
-    /// Height and width of a packed input plane, of `rows` output rows.
-    padded: [usize; 2],
-    /// Offset in a plane of each column, rounded up to whole tiles.
-    columns: Vec<usize>,
-    /// Images, and output rows of them, that one pass packs.
-    images: usize,
-    rows: usize,
+    method: Method,
+}
+
+#[derive(Clone, Debug)]
+enum Method {
+    Direct(Direct),
+    Winograd(Winograd),
 }
 
 impl WeightGradient {
     /// A plan for `shape`, which must fit its input.
     pub fn new(isa: Isa, shape: ConvShape) -> Self {
-        let output = shape.output();
-        let [kh, kw] = shape.window.kernel;
-        let [sh, sw] = shape.window.stride;
-        let [dh, dw] = shape.window.dilation;
-        let in_block = shape.in_per_group().min(BLOCK);
-        let rows = PIXELS.div_ceil(output.width).min(output.height);
-        let padded = [
-            (rows - 1) * sh + (kh - 1) * dh + 1,
-            (output.width - 1) * sw + (kw - 1) * dw + 1,
-        ];
-        let mut columns = Vec::new();
-        for ky in 0..kh {
-            for kx in 0..kw {
-                for c in 0..in_block {
-                    columns.push((ky * dh * padded[1] + kx * dw) * in_block + c);
-                }
-            }
-        }
-        columns.resize(columns.len().next_multiple_of(COLUMNS), 0);
-        Self {
-            isa,
-            shape,
-            in_block,
-            in_blocks: shape.in_per_group().div_ceil(in_block),
-            out_blocks: (shape.out_channels / shape.groups).div_ceil(BLOCK),
-            padded,
-            columns,
-            images: PIXELS.div_ceil(output.pixels()),
-            rows,
-        }
+        let method = if Winograd::pays(&shape) {
+            Method::Winograd(Winograd::new(isa, shape))
+        } else {
+            Method::Direct(Direct::new(isa, shape))
+        };
+        Self { shape, method }
     }
 
     /// Length of an accumulator; it starts at zero.
     pub fn accumulator_len(&self) -> usize {
-        self.shape.groups * self.in_blocks * self.out_blocks * self.columns.len() * BLOCK
+        match &self.method {
+            Method::Direct(plan) => plan.accumulator_len(),
+            Method::Winograd(plan) => plan.accumulator_len(),
+        }
     }
 
     /// Length of the scratch of [`WeightGradient::accumulate`].
     pub fn scratch_len(&self) -> usize {
-        self.images * (self.in_len() + self.out_len())
-    }
-
-    /// Packed elements of one image of the input and of the output.
-    fn in_len(&self) -> usize {
-        self.shape.groups * self.in_blocks * self.plane()
-    }
-
-    fn out_len(&self) -> usize {
-        self.shape.groups * self.out_blocks * self.rows * self.shape.output().width * BLOCK
-    }
-
-    /// Elements of one packed input plane.
-    fn plane(&self) -> usize {
-        self.padded[0] * self.padded[1] * self.in_block
-    }
-
-    /// Whether the output's gradient already is one packed plane.
-    fn out_is_packed(&self) -> bool {
-        self.shape.out_channels == BLOCK && self.shape.groups == 1
+        match &self.method {
+            Method::Direct(plan) => plan.scratch_len(),
+            Method::Winograd(plan) => plan.scratch_len(),
+        }
     }
 
     /// Adds the gradient over `images` images to the accumulator: `x` are the
     /// inputs, `dy` the gradients of the outputs.
     ///
     /// # Panics
-    /// If a slice has the wrong length.
+    /// If a slice has the wrong length (`scratch`: too short).
     pub fn accumulate(
         &self,
         images: usize,
@@ -118,258 +61,26 @@ impl WeightGradient {
         accumulator: &mut [f32],
         scratch: &mut [f32],
     ) {
-        let (input, output) = (self.shape.input.len(), self.shape.output().len());
-        assert_eq!(x.len(), images * input);
-        assert_eq!(dy.len(), images * output);
+        assert_eq!(x.len(), images * self.shape.input.len());
+        assert_eq!(dy.len(), images * self.shape.output().len());
         assert_eq!(accumulator.len(), self.accumulator_len());
         let scratch = &mut scratch[..self.scratch_len()];
-        self.isa.dispatch(Accumulate {
-            plan: self,
-            x,
-            dy,
-            accumulator,
-            scratch,
-        });
+        match &self.method {
+            Method::Direct(plan) => plan.accumulate(x, dy, accumulator, scratch),
+            Method::Winograd(plan) => plan.accumulate(x, dy, accumulator, scratch),
+        }
     }
 
     /// Adds a finished accumulator to `dweights` in OIHW order.
+    ///
+    /// # Panics
+    /// If a slice has the wrong length.
     pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
         assert_eq!(accumulator.len(), self.accumulator_len());
         assert_eq!(dweights.len(), self.shape.weights());
-        let [kh, kw] = self.shape.window.kernel;
-        let (in_group, out_group) = (
-            self.shape.in_per_group(),
-            self.shape.out_channels / self.shape.groups,
-        );
-        for (oc, dweights) in dweights.chunks_exact_mut(in_group * kh * kw).enumerate() {
-            let (group, o) = (oc / out_group, oc % out_group);
-            for (ic, dweights) in dweights.chunks_exact_mut(kh * kw).enumerate() {
-                let tile =
-                    (group * self.in_blocks + ic / self.in_block) * self.out_blocks + o / BLOCK;
-                let first = tile * self.columns.len() + ic % self.in_block;
-                for (tap, dw) in dweights.iter_mut().enumerate() {
-                    *dw += accumulator[(first + tap * self.in_block) * BLOCK + o % BLOCK];
-                }
-            }
-        }
-    }
-
-    /// Copies the input rows under the output rows from `first_row` on into
-    /// planes `[group, block][image][row][column][channel]`.
-    fn pack_input(&self, x: &[f32], first_row: usize, packed: &mut [f32]) {
-        let input = self.shape.input;
-        let pad = self.shape.window.padding;
-        let images = x.len() / input.len();
-        let [height, width] = self.padded;
-        let in_group = self.shape.in_per_group();
-        let left = pad.left.min(width);
-        let inside = input.width.min(width - left);
-        let mut packed = packed.chunks_exact_mut(width * self.in_block);
-        for block in 0..self.shape.groups * self.in_blocks {
-            let (group, b) = (block / self.in_blocks, block % self.in_blocks);
-            let first = b * self.in_block;
-            let channels = self.in_block.min(in_group - first);
-            for image in 0..images {
-                for row in 0..height {
-                    let packed = packed.next().expect("the scratch holds every row");
-                    let y = (first_row * self.shape.window.stride[0] + row).checked_sub(pad.top);
-                    let Some(y) = y.filter(|&y| y < input.height) else {
-                        packed.fill(0.0);
-                        continue;
-                    };
-                    packed[..left * self.in_block].fill(0.0);
-                    packed[(left + inside) * self.in_block..].fill(0.0);
-                    let start = image * input.len()
-                        + y * input.width * input.channels
-                        + group * in_group
-                        + first;
-                    copy_channels(
-                        &x[start..],
-                        input.channels,
-                        &mut packed[left * self.in_block..][..inside * self.in_block],
-                        self.in_block,
-                        channels,
-                    );
-                }
-            }
-        }
-    }
-
-    /// Copies output rows into planes `[group, block][image][pixel][channel]`.
-    fn pack_output(&self, dy: &[f32], first_row: usize, rows: usize, packed: &mut [f32]) {
-        let output = self.shape.output();
-        let out_group = output.channels / self.shape.groups;
-        let pixels = rows * output.width;
-        let mut packed = packed.chunks_exact_mut(pixels * BLOCK);
-        for block in 0..self.shape.groups * self.out_blocks {
-            let (group, b) = (block / self.out_blocks, block % self.out_blocks);
-            for dy in dy.chunks_exact(output.len()) {
-                copy_channels(
-                    &dy[first_row * output.width * output.channels
-                        + group * out_group
-                        + b * BLOCK..],
-                    output.channels,
-                    packed.next().expect("the scratch holds every plane"),
-                    BLOCK,
-                    BLOCK.min(out_group - b * BLOCK),
-                );
-            }
-        }
-    }
-}
-
-struct Accumulate<'a> {
-    plan: &'a WeightGradient,
-    x: &'a [f32],
-    dy: &'a [f32],
-    accumulator: &'a mut [f32],
-    scratch: &'a mut [f32],
-}
-
-impl Kernel for Accumulate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let plan = self.plan;
-        let (input, output) = (plan.shape.input.len(), plan.shape.output());
-        let [stride_y, stride_x] = plan.shape.window.stride;
-        let (packed_x, packed_dy) = self.scratch.split_at_mut(plan.images * plan.in_len());
-        let images = self.x.chunks(plan.images * input);
-        for (x, dy) in images.zip(self.dy.chunks(plan.images * output.len())) {
-            let images = x.len() / input;
-            for first_row in (0..output.height).step_by(plan.rows) {
-                let rows = plan.rows.min(output.height - first_row);
-                plan.pack_input(x, first_row, packed_x);
-                let dy_plane = images * rows * output.width * BLOCK;
-                let dy = if plan.out_is_packed() {
-                    &dy[first_row * output.width * BLOCK..]
-                } else {
-                    plan.pack_output(dy, first_row, rows, packed_dy);
-                    &*packed_dy
-                };
-                let mut walk = Walk {
-                    images,
-                    rows,
-                    width: output.width,
-                    x_image: plan.plane(),
-                    x_row: stride_y * plan.padded[1] * plan.in_block,
-                    x_pixel: stride_x * plan.in_block,
-                };
-                walk.merge_rows();
-                let mut tiles = self.accumulator.chunks_exact_mut(COLUMNS * BLOCK);
-                for in_block in 0..plan.shape.groups * plan.in_blocks {
-                    let x = &packed_x[in_block * images * plan.plane()..];
-                    let group = in_block / plan.in_blocks;
-                    for out_block in 0..plan.out_blocks {
-                        let dy = &dy[(group * plan.out_blocks + out_block) * dy_plane..];
-                        for columns in plan.columns.as_chunks::<COLUMNS>().0 {
-                            let tile = tiles.next().expect("a tile for every block of columns");
-                            walk.tile(simd, x, columns, dy, tile);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The pixels of one pass: how to step through packed input planes.
-struct Walk {
-    images: usize,
-    rows: usize,
-    width: usize,
-    x_image: usize,
-    x_row: usize,
-    x_pixel: usize,
-}
-
-impl Walk {
-    /// Rows that follow each other without a gap are one long row.
-    fn merge_rows(&mut self) {
-        if self.x_row == self.width * self.x_pixel {
-            self.width *= self.rows;
-            self.rows = 1;
-        }
-        if self.rows == 1 && self.x_image == self.width * self.x_pixel {
-            self.width *= self.images;
-            self.images = 1;
-        }
-    }
-
-    /// Adds one register tile, [`COLUMNS`] by [`BLOCK`].
-    #[inline(always)]
-    fn tile<S: Simd>(
-        &self,
-        simd: S,
-        x: &[f32],
-        columns: &[usize; COLUMNS],
-        dy: &[f32],
-        tile: &mut [f32],
-    ) {
-        const { assert!(BLOCK.is_multiple_of(2 * S::LANES)) };
-        let pixels = self.images * self.rows * self.width;
-        let last_pixel = (self.images - 1) * self.x_image
-            + (self.rows - 1) * self.x_row
-            + (self.width - 1) * self.x_pixel;
-        let last_column = columns.iter().max().expect("a tile has columns");
-        assert!(last_pixel + last_column < x.len());
-        assert!(pixels * BLOCK <= dy.len() && tile.len() == COLUMNS * BLOCK);
-        for first in (0..BLOCK).step_by(2 * S::LANES) {
-            // SAFETY: the assertions above bound every address formed here:
-            // `x` by the last pixel and column, `dy` by the number of pixels,
-            // `tile` by its length; `first + 2 * LANES <= BLOCK`.
-            unsafe {
-                let tile = tile.as_mut_ptr().add(first);
-                let mut dy = dy.as_ptr().add(first);
-                let mut sums = [[simd.zero(); 2]; COLUMNS];
-                for image in 0..self.images {
-                    for row in 0..self.rows {
-                        let mut x = x.as_ptr().add(image * self.x_image + row * self.x_row);
-                        for _ in 0..self.width {
-                            let d = [simd.load(dy), simd.load(dy.add(S::LANES))];
-                            for (sums, &column) in sums.iter_mut().zip(columns) {
-                                let x = simd.broadcast(x.add(column));
-                                sums[0] = simd.mul_add(x, d[0], sums[0]);
-                                sums[1] = simd.mul_add(x, d[1], sums[1]);
-                            }
-                            x = x.wrapping_add(self.x_pixel);
-                            dy = dy.wrapping_add(BLOCK);
-                        }
-                    }
-                }
-                for (column, sums) in sums.iter().enumerate() {
-                    for (half, &sum) in sums.iter().enumerate() {
-                        let p = tile.add(column * BLOCK + half * S::LANES);
-                        simd.store(p, simd.add(simd.load(p), sum));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Copies `channels` values of each pixel, from pixels of stride `from_stride`
-/// to pixels of stride `to_stride`, the rest of which becomes zero.
-fn copy_channels(
-    from: &[f32],
-    from_stride: usize,
-    to: &mut [f32],
-    to_stride: usize,
-    channels: usize,
-) {
-    if from_stride == to_stride && channels == to_stride {
-        to.copy_from_slice(&from[..to.len()]);
-    } else if channels == BLOCK && to_stride == BLOCK {
-        // The common case with a length that the compiler knows.
-        let (to, _) = to.as_chunks_mut::<BLOCK>();
-        for (to, from) in to.iter_mut().zip(from.chunks(from_stride)) {
-            to.copy_from_slice(&from[..BLOCK]);
-        }
-    } else {
-        for (to, from) in to.chunks_exact_mut(to_stride).zip(from.chunks(from_stride)) {
-            to[..channels].copy_from_slice(&from[..channels]);
-            to[channels..].fill(0.0);
+        match &self.method {
+            Method::Direct(plan) => plan.add_to(accumulator, dweights),
+            Method::Winograd(plan) => plan.add_to(accumulator, dweights),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// An `A x A` patch of an image; it may reach beyond the border, where the
 /// image is 0.
-pub(super) struct Patch<'a> {
+pub(crate) struct Patch<'a> {
     /// Of the image.
     pub shape: Shape,
     pub x: &'a [f32],
@@ -20,7 +20,7 @@ pub(super) struct Patch<'a> {
 
 /// Writes `B^T d B` of a patch to `v[position * stride + channel]`.
 #[inline(always)]
-pub(super) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
+pub(crate) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
     s: S,
     patch: &Patch<'_>,
     v: &mut [f32],

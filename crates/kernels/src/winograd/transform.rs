@@ -3,7 +3,7 @@
 use crate::simd::Simd;
 
 /// Minimal filtering with `A = M + 2` points, applied along both axes.
-pub(super) trait Filtering<const A: usize, const M: usize> {
+pub(crate) trait Filtering<const A: usize, const M: usize> {
     /// `G`, the transform of three filter taps.
     const G: [[f64; 3]; A];
     /// `B^T d`.
@@ -13,7 +13,7 @@ pub(super) trait Filtering<const A: usize, const M: usize> {
 }
 
 /// F(2, 3), points 0, 1, -1 and infinity.
-pub(super) struct Two;
+pub(crate) struct Two;
 
 impl Filtering<4, 2> for Two {
     const G: [[f64; 3]; 4] = [
@@ -43,7 +43,7 @@ impl Filtering<4, 2> for Two {
 }
 
 /// F(4, 3), points 0, 1, -1, 2, -2 and infinity.
-pub(super) struct Four;
+pub(crate) struct Four;
 
 impl Filtering<6, 4> for Four {
     const G: [[f64; 3]; 6] = [

@@ -1,0 +1,84 @@
+//! The register tile of weight gradients.
+
+use crate::simd::Simd;
+
+/// Channels of a packed plane: two vectors of eight.
+pub(super) const BLOCK: usize = 16;
+/// Columns of a register tile: with two vectors each, twelve sums.
+pub(super) const COLUMNS: usize = 6;
+
+/// The pixels of one pass: how to step through packed input planes.
+pub(super) struct Walk {
+    pub images: usize,
+    pub rows: usize,
+    pub width: usize,
+    /// Floats from one image, row or pixel to the next.
+    pub x_image: usize,
+    pub x_row: usize,
+    pub x_pixel: usize,
+}
+
+impl Walk {
+    /// Rows that follow each other without a gap are one long row.
+    pub fn merge_rows(&mut self) {
+        if self.x_row == self.width * self.x_pixel {
+            self.width *= self.rows;
+            self.rows = 1;
+        }
+        if self.rows == 1 && self.x_image == self.width * self.x_pixel {
+            self.width *= self.images;
+            self.images = 1;
+        }
+    }
+
+    /// Adds one register tile, `C` columns (at most [`COLUMNS`]) by [`BLOCK`].
+    #[inline(always)]
+    pub fn tile<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        x: &[f32],
+        columns: &[usize; C],
+        dy: &[f32],
+        tile: &mut [f32],
+    ) {
+        const { assert!(BLOCK.is_multiple_of(2 * S::LANES)) };
+        let pixels = self.images * self.rows * self.width;
+        let last_pixel = (self.images - 1) * self.x_image
+            + (self.rows - 1) * self.x_row
+            + (self.width - 1) * self.x_pixel;
+        let last_column = columns.iter().max().expect("a tile has columns");
+        assert!(last_pixel + last_column < x.len());
+        assert!(pixels * BLOCK <= dy.len() && tile.len() == C * BLOCK);
+        for first in (0..BLOCK).step_by(2 * S::LANES) {
+            // SAFETY: the assertions above bound every address formed here:
+            // `x` by the last pixel and column, `dy` by the number of pixels,
+            // `tile` by its length; `first + 2 * LANES <= BLOCK`.
+            unsafe {
+                let tile = tile.as_mut_ptr().add(first);
+                let mut dy = dy.as_ptr().add(first);
+                let mut sums = [[simd.zero(); 2]; C];
+                for image in 0..self.images {
+                    for row in 0..self.rows {
+                        let mut x = x.as_ptr().add(image * self.x_image + row * self.x_row);
+                        for _ in 0..self.width {
+                            let d = [simd.load(dy), simd.load(dy.add(S::LANES))];
+                            for (sums, &column) in sums.iter_mut().zip(columns) {
+                                let x = simd.broadcast(x.add(column));
+                                sums[0] = simd.mul_add(x, d[0], sums[0]);
+                                sums[1] = simd.mul_add(x, d[1], sums[1]);
+                            }
+                            x = x.wrapping_add(self.x_pixel);
+                            dy = dy.wrapping_add(BLOCK);
+                        }
+                    }
+                }
+                for (column, sums) in sums.iter().enumerate() {
+                    for (half, &sum) in sums.iter().enumerate() {
+                        let p = tile.add(column * BLOCK + half * S::LANES);
+                        simd.store(p, simd.add(simd.load(p), sum));
+                    }
+                }
+            }
+        }
+    }
+}
