@@ -48,7 +48,8 @@ pub(crate) struct Content<'a> {
     pub sha256: [&'a str; 6],
 }
 
-/// The published files.
+/// The files of the official archive. The npm package that `fetch` falls back
+/// to holds the same images in the same order and yields the same bytes.
 pub(crate) const OFFICIAL: Content<'static> = Content {
     records: 10_000,
     sha256: [
@@ -121,4 +122,133 @@ fn read_file(
         records::parse(bytes, SHAPE, CLASSES.len(), (path, first), labels, pixels)?;
     }
     Ok(files::hex(hasher.finalize()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Six small files whose bytes depend on file, record and position.
+    pub(crate) fn sample(records: usize) -> [Vec<u8>; 6] {
+        std::array::from_fn(|file| {
+            let byte = |record: usize, at: usize| match at {
+                0 => ((file + record) % 10) as u8,
+                _ => (file * 31 + record * 7 + at * 13) as u8,
+            };
+            (0..records)
+                .flat_map(|record| (0..RECORD_BYTES).map(move |at| byte(record, at)))
+                .collect()
+        })
+    }
+
+    /// The checksums of files.
+    pub(crate) fn checksums(files: &[Vec<u8>; 6]) -> [String; 6] {
+        files
+            .each_ref()
+            .map(|bytes| files::hex(Sha256::digest(bytes)))
+    }
+
+    fn write(folder: &Path, files: &[Vec<u8>; 6]) {
+        for (name, bytes) in FILES.iter().zip(files) {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn planes_become_pixels() {
+        let folder = tempfile::tempdir().unwrap();
+        let (files, records) = (sample(103), 103);
+        write(folder.path(), &files);
+        let sums = checksums(&files);
+        let content = Content {
+            records,
+            sha256: sums.each_ref().map(String::as_str),
+        };
+        let train = open(folder.path(), Split::Train, &content).unwrap();
+        let test = open(folder.path(), Split::Test, &content).unwrap();
+        assert_eq!((train.len(), test.len()), (5 * records, records));
+        assert_eq!(train.classes()[9], "truck");
+        let mut image = vec![0.0; 3072];
+        for index in [0, 101, 102, 103, 514] {
+            let (file, record) = (index / records, index % records);
+            train.read(index, &mut image).unwrap();
+            assert_eq!(train.labels()[index], ((file + record) % 10) as u32);
+            let (y, x, channel) = (5, 17, 2);
+            let byte = files[file][record * RECORD_BYTES + 1 + channel * 1024 + y * 32 + x];
+            assert_eq!(image[(y * 32 + x) * 3 + channel], f32::from(byte) / 255.0);
+        }
+        // As `sha256sum test_batch.bin | sha256sum` prints it.
+        let line = format!("{}  test_batch.bin\n", sums[5]);
+        assert_eq!(test.hash(), files::hex(Sha256::digest(line)));
+        assert_ne!(test.hash(), train.hash());
+    }
+
+    #[test]
+    fn damaged_files_are_refused_by_name() {
+        let files = sample(3);
+        let sums = checksums(&files);
+        let content = Content {
+            records: 3,
+            sha256: sums.each_ref().map(String::as_str),
+        };
+        type Damage = (&'static str, fn(&mut Vec<u8>), fn(&DataError) -> bool);
+        let cases: [Damage; 5] = [
+            (
+                "truncated",
+                |f| f.truncate(9000),
+                |e| {
+                    matches!(
+                        e,
+                        DataError::Size {
+                            expected: 9219,
+                            got: 9000,
+                            ..
+                        }
+                    )
+                },
+            ),
+            (
+                "too long",
+                |f| f.push(0),
+                |e| matches!(e, DataError::Size { got: 9220, .. }),
+            ),
+            ("empty", Vec::clear, |e| {
+                matches!(e, DataError::Size { got: 0, .. })
+            }),
+            (
+                "altered",
+                |f| f[5000] ^= 1,
+                |e| matches!(e, DataError::Checksum { .. }),
+            ),
+            (
+                "label",
+                |f| f[2 * 3073] = 10,
+                |e| {
+                    matches!(
+                        e,
+                        DataError::Label {
+                            index: 2,
+                            got: 10,
+                            ..
+                        }
+                    )
+                },
+            ),
+        ];
+        for (name, damage, expected) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let mut files = files.clone();
+            damage(&mut files[3]);
+            write(folder.path(), &files);
+            let error = open(folder.path(), Split::Train, &content).unwrap_err();
+            assert!(expected(&error), "{name}: {error}");
+            assert!(error.to_string().contains("data_batch_4.bin"), "{error}");
+            assert!(error.hint().is_some());
+            assert!(open(folder.path(), Split::Test, &content).is_ok());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let error = open(folder.path(), Split::Test, &content).unwrap_err();
+        assert!(matches!(error, DataError::Missing { .. }), "{error}");
+        assert_eq!(error.hint().unwrap(), "run `heatsmooth data fetch cifar10`");
+    }
 }

@@ -1,7 +1,7 @@
 //! A data set: images by index, labels, classes, and a hash of its content.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -205,10 +205,10 @@ impl Dataset {
                 shift.apply(shape, &bytes, out, |byte| values[usize::from(byte)]);
             }
             Augment::ResizedCrop { scale, ratio, flip } => {
-                let (pixels, path) = self.whole_image(index)?;
+                let pixels = self.whole_image(index)?;
                 let size = [pixels.width, pixels.height];
                 let part = augment::resized_crop_box(size, scale, ratio, &mut stream);
-                let bytes = decode::resized_crop(&pixels, part, [shape[0], shape[1]], &path)?;
+                let bytes = decode::resized_crop(&pixels, part, [shape[0], shape[1]]);
                 self.convert(&bytes, out);
                 if flip && stream.coin() {
                     augment::mirror(shape, out);
@@ -226,35 +226,27 @@ impl Dataset {
 
     /// The bytes of the view for evaluation; `index` is valid.
     fn evaluation_bytes(&self, index: usize) -> Result<Cow<'_, [u8]>, DataError> {
-        let (pixels, path) = self.whole_image(index)?;
+        let pixels = self.whole_image(index)?;
         match &self.0.source {
             Source::Memory(_) => Ok(pixels.bytes),
-            Source::Folder(folder) => {
-                decode::evaluation_view(pixels, &folder.view, &path).map(Cow::Owned)
-            }
+            Source::Folder(folder) => Ok(Cow::Owned(decode::evaluation_view(pixels, &folder.view))),
         }
     }
 
-    /// An image as it is stored and what to call it in an error; `index` is
-    /// valid.
-    fn whole_image(&self, index: usize) -> Result<(Pixels<'_>, Cow<'_, Path>), DataError> {
+    /// An image as it is stored; `index` is valid.
+    fn whole_image(&self, index: usize) -> Result<Pixels<'_>, DataError> {
         match &self.0.source {
             Source::Memory(bytes) => {
                 let [height, width, channels] = self.shape();
                 let len = self.image_len();
-                let pixels = Pixels {
+                Ok(Pixels {
                     bytes: bytes[index * len..][..len].into(),
                     width,
                     height,
                     channels,
-                };
-                Ok((pixels, Path::new(self.name()).into()))
+                })
             }
-            Source::Folder(folder) => {
-                let path = folder.path(index);
-                let pixels = decode::decode(&path, folder.view.channels)?;
-                Ok((pixels, path.into()))
-            }
+            Source::Folder(folder) => decode::decode(&folder.path(index), folder.view.channels),
         }
     }
 

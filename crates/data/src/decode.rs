@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{BufReader, Seek};
 use std::path::Path;
 
-use fast_image_resize::images::{CroppedImage, Image, ImageRef};
-use fast_image_resize::{FilterType, IntoImageView, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use image::error::{LimitError, LimitErrorKind};
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits};
 use serde::{Deserialize, Serialize};
 
 use crate::DataError;
+use crate::resize::resize;
 
 /// Larger images are refused before their pixels are allocated.
 const MAX_PIXELS: u64 = 100_000_000;
@@ -116,7 +115,7 @@ pub(crate) type CropBox = [usize; 4];
 pub fn decode_image(path: impl AsRef<Path>, shape: [usize; 3]) -> Result<Vec<f32>, DataError> {
     let (path, view) = (path.as_ref(), View::for_shape(shape));
     view.check()?;
-    let pixels = evaluation_view(decode(path, view.channels)?, &view, path)?;
+    let pixels = evaluation_view(decode(path, view.channels)?, &view);
     Ok(pixels.iter().map(|&v| f32::from(v) / 255.0).collect())
 }
 
@@ -166,13 +165,9 @@ pub(crate) fn decode_stream(
 }
 
 /// The deterministic view of [`View`]: bytes of `height * width * channels`.
-pub(crate) fn evaluation_view(
-    pixels: Pixels<'_>,
-    view: &View,
-    path: &Path,
-) -> Result<Vec<u8>, DataError> {
+pub(crate) fn evaluation_view(pixels: Pixels<'_>, view: &View) -> Vec<u8> {
     if (pixels.height, pixels.width) == (view.height, view.width) {
-        return Ok(pixels.bytes.into_owned());
+        return pixels.bytes.into_owned();
     }
     // The size that the whole image is resized to: it covers the crop and its
     // margin, with one side exact and the other rounded down.
@@ -191,15 +186,15 @@ pub(crate) fn evaluation_view(
     let top = ((full_height - view.height) as f64 / 2.0).round_ties_even();
     let scale_x = width as f64 / full_width as f64;
     let scale_y = height as f64 / full_height as f64;
-    let options = ResizeOptions::new().crop(
+    let region = [
         left * scale_x,
         top * scale_y,
-        // Rounding must not push the far edge over the border.
-        (view.width as f64 * scale_x).min(width as f64 - left * scale_x),
-        (view.height as f64 * scale_y).min(height as f64 - top * scale_y),
-    );
-    let source = image_ref(&pixels, path)?;
-    resize(&source, [view.height, view.width], options, path)
+        view.width as f64 * scale_x,
+        view.height as f64 * scale_y,
+    ];
+    let shape = [height, width, pixels.channels];
+    let size = [view.height, view.width];
+    resize(&pixels.bytes, shape, region, size)
 }
 
 /// A part of an image, resized to `[height, width]` (bilinear, antialiased).
@@ -208,40 +203,16 @@ pub(crate) fn resized_crop(
     pixels: &Pixels<'_>,
     [left, top, width, height]: CropBox,
     size: [usize; 2],
-    path: &Path,
-) -> Result<Vec<u8>, DataError> {
-    let whole = image_ref(pixels, path)?;
-    let [left, top, width, height] = [left, top, width, height].map(|v| v as u32);
-    let part = CroppedImage::new(&whole, left, top, width, height)
-        .map_err(|error| DataError::format(path, format!("cannot crop the image: {error}")))?;
-    resize(&part, size, ResizeOptions::new(), path)
-}
-
-fn image_ref<'a>(pixels: &'a Pixels<'_>, path: &Path) -> Result<ImageRef<'a>, DataError> {
-    let kind = pixel_type(pixels.channels);
-    let (width, height) = (pixels.width as u32, pixels.height as u32);
-    ImageRef::new(width, height, &pixels.bytes, kind)
-        .map_err(|error| DataError::format(path, format!("cannot read the pixels: {error}")))
-}
-
-fn pixel_type(channels: usize) -> PixelType {
-    match channels {
-        1 => PixelType::U8,
-        _ => PixelType::U8x3,
+) -> Vec<u8> {
+    let channels = pixels.channels;
+    let mut part = Vec::with_capacity(width * height * channels);
+    for row in top..top + height {
+        let start = (row * pixels.width + left) * channels;
+        part.extend_from_slice(&pixels.bytes[start..start + width * channels]);
     }
+    let region = [0.0, 0.0, width as f64, height as f64];
+    resize(&part, [height, width, channels], region, size)
 }
 
-fn resize(
-    source: &impl IntoImageView,
-    [height, width]: [usize; 2],
-    options: ResizeOptions,
-    path: &Path,
-) -> Result<Vec<u8>, DataError> {
-    let kind = source.pixel_type().unwrap_or(PixelType::U8x3);
-    let mut target = Image::new(width as u32, height as u32, kind);
-    let options = options.resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
-    Resizer::new()
-        .resize(source, &mut target, &options)
-        .map_err(|error| DataError::format(path, format!("cannot resize the image: {error}")))?;
-    Ok(target.into_vec())
-}
+#[cfg(test)]
+mod tests;

@@ -113,7 +113,8 @@ pub(crate) fn open(
 
 impl Folder {
     /// Collects the images below `relative`. Hidden files are passed over;
-    /// links to folders are not followed, so that a cycle cannot trap us.
+    /// links to folders are not followed, so that a cycle cannot trap us, and
+    /// what is neither file nor link (a pipe would block us) is not an image.
     fn walk(&mut self, relative: &Path, depth: usize) -> Result<(), DataError> {
         let folder = self.root.join(relative);
         for entry in fs::read_dir(&folder).map_err(DataError::io("read", &folder))? {
@@ -127,7 +128,7 @@ impl Folder {
                 if depth > 0 {
                     self.walk(&path, depth - 1)?;
                 }
-            } else if is_image(&path) {
+            } else if is_image(&path) && (kind.is_file() || kind.is_symlink()) {
                 self.files.push(path.into_boxed_path());
             } else {
                 self.ignored += 1;

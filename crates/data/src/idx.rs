@@ -157,6 +157,10 @@ pub(crate) fn check_pin(dataset: &str, path: &Path, pin: Pin) -> Result<(), Data
         }
         Pin::Gzip(expected) => {
             drop(files::open(dataset, path)?);
+            if path.extension().is_none_or(|ending| ending != "gz") {
+                let what = "no checksum is published for the uncompressed file: expected the .gz";
+                return Err(DataError::format(path, what));
+            }
             files::check_sha256(path, expected, &files::sha256(path)?)
         }
     }

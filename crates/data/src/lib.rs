@@ -33,6 +33,7 @@ mod idx;
 mod loader;
 pub mod random;
 mod records;
+mod resize;
 
 pub use augment::Augment;
 pub use catalogue::{

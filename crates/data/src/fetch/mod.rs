@@ -4,6 +4,8 @@
 mod cifar10;
 mod download;
 mod idx;
+#[cfg(test)]
+mod tests;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
