@@ -1,2 +1,59 @@
-//! The `heatsmooth` binary.
-fn main() {}
+//! The `heatsmooth` binary: parse, plan, run, report.
+//!
+//! Exit codes: 0 done, 1 finished but something failed, 2 bad usage, input or
+//! configuration.
+
+mod commands;
+mod common;
+mod config;
+mod failure;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Turn an image classifier into its own Gaussian average: after training, one
+/// forward pass answers what randomized smoothing needs thousands of noisy
+/// passes for.
+#[derive(Parser)]
+#[command(name = "heatsmooth", version, about, max_term_width = 100)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(commands::demo::Flags),
+    Data(commands::data::Flags),
+    Train(commands::train::Flags),
+    Eval(commands::eval::Flags),
+    Predict(commands::predict::Flags),
+    Inspect(commands::inspect::Flags),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout and are no failure.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let result = match cli.command {
+        Command::Demo(flags) => commands::demo::run(flags),
+        Command::Data(flags) => commands::data::run(flags),
+        Command::Train(flags) => commands::train::run(flags),
+        Command::Eval(flags) => commands::eval::run(flags),
+        Command::Predict(flags) => commands::predict::run(flags),
+        Command::Inspect(flags) => commands::inspect::run(flags),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

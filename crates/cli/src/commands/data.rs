@@ -1,0 +1,154 @@
+//! `heatsmooth data`: list, fetch and verify data sets.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use data::{FetchOptions, State};
+use serde_json::json;
+
+use crate::common::Common;
+use crate::output;
+use crate::progress::Meter;
+
+/// Data sets: what is there, fetch one, verify one.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: heatsmooth data fetch cifar10 && heatsmooth data verify cifar10")]
+pub struct Flags {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// All known data sets and whether they are there.
+    #[command(after_help = "Example: heatsmooth data list")]
+    List {
+        #[command(flatten)]
+        root: Root,
+    },
+    /// Bring a data set to this machine and verify it.
+    #[command(after_help = "Example: heatsmooth data fetch cifar10 --from cifar-10-binary.tar.gz")]
+    Fetch {
+        /// The data set.
+        name: String,
+        /// A local archive or folder instead of the network.
+        #[arg(long, value_name = "PATH")]
+        from: Option<PathBuf>,
+        #[command(flatten)]
+        root: Root,
+    },
+    /// Check every file of a data set.
+    #[command(after_help = "Example: heatsmooth data verify ./my-images")]
+    Verify {
+        /// The data set, or a folder of class folders of images.
+        name: String,
+        #[command(flatten)]
+        root: Root,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Root {
+    /// The folder of data sets [default: $HEATSMOOTH_DATA, or the platform's data directory].
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(flags: Flags) -> Result<()> {
+    let common = flags.common;
+    common.start()?;
+    match flags.action {
+        Action::List { root } => list(&common, root),
+        Action::Fetch { name, from, root } => fetch(&common, &name, from, root),
+        Action::Verify { name, root } => verify(&common, &name, root),
+    }
+}
+
+fn list(common: &Common, root: Root) -> Result<()> {
+    let entries = data::list(root.root.as_deref())?;
+    let mut text = String::new();
+    let mut value = Vec::new();
+    for entry in &entries {
+        let state = match &entry.state {
+            State::Embedded => "embedded".to_string(),
+            State::Present => "present".into(),
+            State::Absent(_) if entry.fetchable => "absent, can be fetched".into(),
+            State::Absent(_) => "absent".into(),
+        };
+        let path = entry.path.as_ref().map(|p| p.display().to_string());
+        text += &format!("{:14} {:24} {}\n", entry.name, state, entry.about);
+        if let Some(path) = &path {
+            text += &format!("{:14} {path}\n", "");
+        }
+        value.push(json!({"name": entry.name, "state": state, "about": entry.about, "path": path}));
+    }
+    output::summary(common.json, &json!(value), &text)
+}
+
+fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: Root) -> Result<()> {
+    let observer = Download {
+        quiet: common.quiet,
+        state: RefCell::new(None),
+    };
+    let options = FetchOptions {
+        root: root.root,
+        from,
+    };
+    let fetched = data::fetch(name, &options, &observer)?;
+    let path = fetched.path.display().to_string();
+    let source = fetched.source.as_deref();
+    let text = match source {
+        Some(source) => format!("{name}: fetched from {source} into {path}, verified"),
+        None => format!("{name}: already there, {path}"),
+    };
+    output::summary(
+        common.json,
+        &json!({"name": name, "path": path, "source": source}),
+        &text,
+    )
+}
+
+fn verify(common: &Common, name: &str, root: Root) -> Result<()> {
+    let splits = data::verify(name, root.root.as_deref())?;
+    let mut text = String::new();
+    let mut value = Vec::new();
+    for s in &splits {
+        text += &format!(
+            "{name} {}: {} images, sha256 {}: whole\n",
+            s.split, s.len, s.hash
+        );
+        value.push(json!({"split": s.split.to_string(), "images": s.len, "sha256": s.hash}));
+    }
+    output::summary(common.json, &json!({"name": name, "splits": value}), &text)
+}
+
+/// Shows what arrives.
+struct Download {
+    quiet: bool,
+    state: RefCell<Option<(Meter, u64)>>,
+}
+
+impl data::Observer for Download {
+    fn begin(&self, what: &str, bytes: Option<u64>) {
+        let meter = Meter::new(self.quiet, what, bytes.unwrap_or(0));
+        *self.state.borrow_mut() = Some((meter, 0));
+    }
+
+    fn advance(&self, bytes: u64) {
+        if let Some((meter, done)) = self.state.borrow_mut().as_mut() {
+            *done += bytes;
+            meter.set(*done, || "bytes".into());
+        }
+    }
+
+    fn note(&self, message: &str) {
+        if !self.quiet {
+            eprintln!("{message}");
+        }
+    }
+}

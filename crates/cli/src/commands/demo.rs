@@ -1,0 +1,25 @@
+//! `heatsmooth demo`: the whole pipeline on the embedded digits.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::commands::train;
+use crate::common::Common;
+
+/// The whole pipeline on the embedded digits: train, evaluate, print.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: heatsmooth demo --out demo")]
+pub struct Flags {
+    /// Where everything goes.
+    #[arg(long, value_name = "DIR", default_value = "demo")]
+    out: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs the command.
+pub fn run(flags: Flags) -> Result<()> {
+    train::digits_baseline(&flags.out.join("baseline"), flags.common)
+}

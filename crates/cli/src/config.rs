@@ -1,0 +1,169 @@
+//! Options from defaults, a configuration file and flags, in this order.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::failure::advised;
+
+/// Lays flags over a TOML file over defaults and reads the result as the
+/// command's configuration `C`; a key that `C` does not have is an error.
+pub fn resolve<C: DeserializeOwned + Serialize>(
+    defaults: impl Serialize,
+    file: Option<&Path>,
+    flags: impl Serialize,
+) -> Result<C> {
+    let mut options = object(&defaults);
+    if let Some(path) = file {
+        options.extend(read(path)?);
+    }
+    options.extend(object(&flags));
+    let keys: Vec<String> = options.keys().cloned().collect();
+    let config: C = serde_json::from_value(Value::Object(options)).map_err(|error| {
+        let message = error.to_string();
+        match message.strip_prefix("missing field `") {
+            Some(rest) => {
+                let name = rest.trim_end_matches('`');
+                let hint = format!("give --{name}, or `{name} = ...` in the configuration file");
+                advised(format!("--{name} is required"), hint)
+            }
+            None => match file {
+                Some(path) => anyhow!("{}: {message}", path.display()),
+                None => anyhow!("{message}"),
+            },
+        }
+    })?;
+    let known = serde_json::to_value(&config)?;
+    if let (Some(path), Some(key)) = (file, keys.iter().find(|key| known.get(key).is_none())) {
+        let known: Vec<&String> = known.as_object().into_iter().flat_map(Map::keys).collect();
+        let known = known.into_iter().cloned().collect::<Vec<_>>().join(", ");
+        return Err(advised(
+            format!("{}: unknown option `{key}`", path.display()),
+            format!("this command knows {known}"),
+        ));
+    }
+    Ok(config)
+}
+
+/// One option of the file or the flags before everything is resolved: what
+/// other defaults depend on.
+pub fn peek(key: &str, file: Option<&Path>, flags: impl Serialize) -> Result<Option<String>> {
+    let mut options = match file {
+        Some(path) => read(path)?,
+        None => Map::new(),
+    };
+    options.extend(object(&flags));
+    Ok(options.get(key).and_then(Value::as_str).map(String::from))
+}
+
+/// A struct as a map without what is not set.
+fn object(value: &impl Serialize) -> Map<String, Value> {
+    let value = serde_json::to_value(value).expect("options are plain data");
+    let Value::Object(map) = value else {
+        unreachable!("options are a struct");
+    };
+    map.into_iter().filter(|(_, v)| !v.is_null()).collect()
+}
+
+fn read(path: &Path) -> Result<Map<String, Value>> {
+    let name = || format!("cannot read the configuration file {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(name)?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| {
+        advised(
+            format!("{}: {error}", path.display()),
+            "the file must be TOML: `key = value` lines",
+        )
+    })?;
+    let value = serde_json::to_value(table).with_context(name)?;
+    let Value::Object(map) = value else {
+        unreachable!("a TOML document is a table");
+    };
+    Ok(map)
+}
+
+/// What would run, as a configuration file.
+pub fn print(config: &impl Serialize) -> Result<String> {
+    // TOML has no null: leave out what is not set.
+    let value = Value::Object(object(config));
+    Ok(toml::to_string(&value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use std::io::Write;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Config {
+        data: String,
+        epochs: u32,
+        #[serde(default)]
+        clip: Option<f32>,
+    }
+
+    #[derive(Serialize, Default)]
+    struct Flags {
+        data: Option<String>,
+        epochs: Option<u32>,
+    }
+
+    #[derive(Serialize)]
+    struct Defaults {
+        epochs: u32,
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn resolved(text: &str, flags: Flags) -> Result<Config> {
+        let file = file(text);
+        resolve(Defaults { epochs: 7 }, Some(file.path()), flags)
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let flags = || Flags {
+            data: Some("digits".into()),
+            epochs: None,
+        };
+        assert_eq!(resolved("", flags()).unwrap().epochs, 7);
+        assert_eq!(resolved("epochs = 8", flags()).unwrap().epochs, 8);
+        let both = Flags {
+            epochs: Some(9),
+            ..flags()
+        };
+        assert_eq!(resolved("epochs = 8\nclip = 1.5", both).unwrap().epochs, 9);
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        let config = Config {
+            data: "digits".into(),
+            epochs: 3,
+            clip: None,
+        };
+        let again = resolved(&print(&config).unwrap(), Flags::default()).unwrap();
+        assert_eq!(again, config);
+    }
+
+    #[test]
+    fn unknown_missing_and_wrong_keys_are_told() {
+        let error = resolved("data = 'x'\nepoch = 3", Flags::default()).unwrap_err();
+        assert!(
+            error.to_string().ends_with("unknown option `epoch`"),
+            "{error}"
+        );
+        let error = resolved("", Flags::default()).unwrap_err();
+        assert_eq!(error.to_string(), "--data is required");
+        assert!(resolved("data = 3", Flags::default()).is_err());
+        assert!(resolved("data = ", Flags::default()).is_err());
+    }
+}
