@@ -32,7 +32,6 @@ pub use statistics::{
 };
 pub use table::{Best, Cell, Column, Format, Table};
 
-use gallery::Card;
 use names::Styles;
 use record::{Gallery, atomic};
 use sections::{Context, Item, Section, training};
@@ -43,7 +42,6 @@ pub struct Report {
     title: String,
     logs: usize,
     sections: Vec<Section>,
-    cards: Vec<Card>,
     warnings: Vec<Warning>,
 }
 
@@ -96,14 +94,13 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
         sections::fidelity::section(&mut context),
         sections::timing::section(&mut context),
         training::section(&mut context, &runs),
+        gallery::section(&mut context, &galleries)?,
         sections::records::section(&mut context),
     ];
-    let cards = gallery::cards(&mut context, &galleries)?;
     Ok(Report {
         title: options.title.clone(),
         logs: logs.len(),
         sections: sections.into_iter().flatten().collect(),
-        cards,
         warnings: context.warnings,
     })
 }
@@ -118,7 +115,7 @@ impl Report {
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.items().filter_map(|item| match item {
             Item::Table(table) => Some(table),
-            Item::Figure(_) => None,
+            _ => None,
         })
     }
 
@@ -126,7 +123,7 @@ impl Report {
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.items().filter_map(|item| match item {
             Item::Figure(figure) => Some(figure),
-            Item::Table(_) => None,
+            _ => None,
         })
     }
 

@@ -227,6 +227,10 @@ fn filters_filter_and_order() {
             }})()"
         ))
     };
+    let broken =
+        browser.evaluate("[...document.images].filter((image) => !image.naturalWidth).length");
+    let pictures = browser.evaluate("document.images.length");
+    assert_eq!((broken, pictures), (json!(0), json!(24 * 6)));
     let all = choose(&mut browser, "show", "all");
     assert_eq!(all[0], json!("24 of 24 images"));
     let abstained = choose(&mut browser, "show", "abstained");
@@ -311,8 +315,16 @@ fn it_is_readable_in_light_dark_and_print() {
             photograph(&mut browser, &folder.join(format!("{name}.png")));
         }
     }
-    // The button overrides the system's choice.
     browser.call("Emulation.setEmulatedMedia", json!({"media": "screen", "features": [{"name": "prefers-color-scheme", "value": "light"}]}));
+    // On a telephone nothing sticks out: tables scroll in their own frames.
+    let phone = json!({"width": 375, "height": 700, "deviceScaleFactor": 1, "mobile": true});
+    browser.call("Emulation.setDeviceMetricsOverride", phone);
+    let wide = browser.evaluate("document.documentElement.scrollWidth");
+    assert_eq!(wide, json!(375));
+    if let Some(folder) = &shots {
+        photograph(&mut browser, &folder.join("phone.png"));
+    }
+    // The button overrides the system's choice.
     browser.evaluate("document.getElementById('theme').click()");
     let paper = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     assert_eq!(paper, json!("rgb(20, 23, 28)"));

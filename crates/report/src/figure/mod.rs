@@ -39,6 +39,12 @@ impl Axis {
         }
     }
 
+    /// From 0 to the next round number above `most`.
+    pub fn from_zero(label: impl Into<String>, most: f64) -> Self {
+        let step = nice_step(most / 20.0);
+        Self::linear(label, "", 0.0, scale::clean((most / step).ceil() * step))
+    }
+
     /// 0 to 100 %.
     pub fn percent(label: impl Into<String>) -> Self {
         Self::linear(label, "%", 0.0, 100.0)

@@ -12,7 +12,7 @@ use record::{DataId, Gallery, RecordError};
 
 use self::facts::Facts;
 use crate::names::{method_name, tell_apart};
-use crate::sections::Context;
+use crate::sections::{Context, Item, Section};
 use crate::{ReportError, Warning};
 
 /// Most bytes of pictures in a page.
@@ -114,8 +114,27 @@ impl Card {
     }
 }
 
+/// The gallery's section, where there are pictures.
+pub fn section(
+    context: &mut Context<'_>,
+    galleries: &[(PathBuf, Gallery)],
+) -> Result<Option<Section>, ReportError> {
+    let cards = cards(context, galleries)?;
+    Ok((!cards.is_empty()).then(|| Section {
+        id: "gallery".into(),
+        title: "Gallery".into(),
+        intro: "Single images: the original, one draw of noise, and the adversarial image found for \
+                each model, with the model's class, its certified radius and its L-bound. \
+                Certificates are sound for the smoothed classifier, with probability 1-alpha; \
+                L-bounds are approximate: they hold if v is exactly a Gaussian average; attacks are \
+                empirical."
+            .into(),
+        items: vec![Item::Gallery(cards)],
+    }))
+}
+
 /// Cards for the images of all galleries, as many as the page may hold.
-pub fn cards(
+fn cards(
     context: &mut Context<'_>,
     galleries: &[(PathBuf, Gallery)],
 ) -> Result<Vec<Card>, ReportError> {

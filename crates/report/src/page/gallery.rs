@@ -6,11 +6,8 @@ use super::escape;
 use crate::figure::COLOURS;
 use crate::gallery::{Card, CardModel};
 
-/// The section with its filters; empty without pictures.
+/// The filters and the cards.
 pub fn render(cards: &[Card]) -> String {
-    if cards.is_empty() {
-        return String::new();
-    }
     let mut names: Vec<&str> = Vec::new();
     for model in cards.iter().flat_map(|card| &card.models) {
         if !names.contains(&model.name.as_str()) {
@@ -22,12 +19,7 @@ pub fn render(cards: &[Card]) -> String {
         let _ = write!(options, "<option value=\"{at}\">{}</option>", escape(name));
     }
     let mut out = format!(
-        "<section id=\"gallery\" aria-labelledby=\"h-gallery\">\n<h2 id=\"h-gallery\">Gallery</h2>\n\
-         <p class=\"intro\">Single images: the original, one draw of noise, and the adversarial image \
-         found for each model, with the model's class, its certified radius and its L-bound. \
-         Certificates are sound for the smoothed classifier, with probability 1-alpha; L-bounds are \
-         approximate: they hold if v is exactly a Gaussian average; attacks are empirical.</p>\n\
-         <form class=\"filters\" id=\"filters\">\n\
+        "<form class=\"filters\" id=\"filters\">\n\
          <label>show <select name=\"show\"><option value=\"all\">all images</option>\
          <option value=\"abstained\">abstained</option><option value=\"wrong\">wrong</option></select></label>\n\
          <label>by <select name=\"model\"><option value=\"any\">any model</option>{options}</select></label>\n\
@@ -39,7 +31,7 @@ pub fn render(cards: &[Card]) -> String {
     for card in cards {
         out.push_str(&render_card(card, &names));
     }
-    out.push_str("</div>\n</section>\n");
+    out.push_str("</div>\n");
     out
 }
 
@@ -129,7 +121,7 @@ fn render_model(model: &CardModel, idx: u64) -> String {
 
 fn picture(uri: &str, words: &str, alt: &str) -> String {
     format!(
-        "<figure><img src=\"{uri}\" alt=\"{}\" loading=\"lazy\"><figcaption>{}</figcaption></figure>",
+        "<figure><img src=\"{uri}\" alt=\"{}\"><figcaption>{}</figcaption></figure>",
         escape(alt),
         escape(words)
     )

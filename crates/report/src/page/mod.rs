@@ -46,7 +46,7 @@ pub fn render(report: &Report) -> String {
         "title" => escape(&report.title),
         "navigation" => navigation(report),
         "summary" => summary(report),
-        "sections" => sections(report) + &gallery::render(&report.cards),
+        "sections" => sections(report),
         "data" => data.clone(),
         _ => String::new(),
     })
@@ -74,9 +74,6 @@ fn navigation(report: &Report) -> String {
     };
     for section in &report.sections {
         link(&section.id, &section.title);
-    }
-    if !report.cards.is_empty() {
-        link("gallery", "Gallery");
     }
     link("definitions", "Definitions");
     out
@@ -125,6 +122,7 @@ fn sections(report: &Report) -> String {
                     out.push_str(&figure_part(found, figure));
                     figure += 1;
                 }
+                Item::Gallery(cards) => out.push_str(&gallery::render(cards)),
             }
         }
         out.push_str("</section>\n");
@@ -146,7 +144,9 @@ fn table_part(table: &Table) -> String {
 
 fn figure_part(figure: &Figure, number: usize) -> String {
     let mut switches = String::new();
-    for (at, series) in figure.series.iter().enumerate() {
+    // One line alone needs no switch.
+    let several = figure.series.len() > 1;
+    for (at, series) in figure.series.iter().enumerate().filter(|_| several) {
         let _ = write!(
             switches,
             "<button type=\"button\" aria-pressed=\"true\" data-series=\"{at}\" class=\"s{}\">{}</button>",

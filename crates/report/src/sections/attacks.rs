@@ -6,7 +6,7 @@ use record::{AttackRow, Kind};
 
 use super::{Context, Group, Item, Section, guarantees, slug};
 use crate::Warning;
-use crate::figure::{Axis, Figure, Series, nice_step};
+use crate::figure::{Axis, Figure, Series};
 use crate::load::{Log, Rows};
 use crate::names;
 use crate::options::AttackConvention;
@@ -44,7 +44,8 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             .iter()
             .map(|log| log.manifest.procedure.as_str())
             .collect();
-        for procedure in procedures {
+        // PGD before DDN, as the paper has it.
+        for procedure in procedures.into_iter().rev() {
             items.push(Item::Figure(figure(context, &group, procedure)));
         }
     }
@@ -195,10 +196,30 @@ fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Table {
         id: format!("adversarial-{}", slug(title)),
         title: format!("Adversarial distance: {title}"),
         caption: caption(context.options.attacks, has_lbound),
-        guarantee: guarantees(&logs),
+        guarantee: guarantee_by_kind(&logs),
         columns: columns(has_lbound, &procedures),
         rows,
     }
+}
+
+/// `L-bound: approximate ...; DDN, PGD: empirical`.
+fn guarantee_by_kind(logs: &[&Log]) -> String {
+    let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for log in logs {
+        let kind = match log.manifest.kind {
+            Kind::Lbound => "L-bound".to_owned(),
+            _ => log.manifest.procedure.to_uppercase(),
+        };
+        kinds
+            .entry(log.manifest.guarantee.to_string())
+            .or_default()
+            .insert(kind);
+    }
+    let texts = kinds.into_iter().map(|(words, kinds)| {
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        format!("{}: {words}", kinds.join(", "))
+    });
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
@@ -294,8 +315,8 @@ fn figure(context: &Context<'_>, group: &Group<'_>, procedure: &str) -> Figure {
         .filter_map(|found| found.distances.last())
         .copied()
         .fold(0.0, f64::max);
-    let step = nice_step(farthest / 6.0);
-    let high = (farthest / step).ceil().max(1.0) * step;
+    let x = Axis::from_zero("L2 distance", farthest);
+    let high = x.high;
     let series = logs
         .iter()
         .zip(names::names(&logs))
@@ -320,7 +341,7 @@ fn figure(context: &Context<'_>, group: &Group<'_>, procedure: &str) -> Figure {
                   distance; at distance 0: wrong without any attack. Lower is more robust."
             .into(),
         guarantee: guarantees(&logs),
-        x: Axis::linear("L2 distance", "", 0.0, high),
+        x,
         y: Axis::percent("images broken"),
         series: series.collect(),
     }

@@ -46,10 +46,11 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     (!items.is_empty()).then(|| Section {
         id: "certified".into(),
         title: "Certified accuracy".into(),
-        intro: "A certificate speaks about the smoothed classifier g(x) = argmax_c P(v(x+η) = c) \
-                with η ~ N(0, σ²I), not about argmax v(x). Radii are L2 distances of pixels \
-                scaled to [0,1]."
-            .into(),
+        intro:
+            "A certificate speaks about the smoothed classifier g(x), the most probable class of \
+                v(x+η) with η ~ N(0, σ²I), not about argmax v(x). Radii are L2 distances of \
+                pixels scaled to [0,1]."
+                .into(),
         items,
     })
 }
@@ -94,8 +95,11 @@ fn grid(at: usize, parts: usize, step: f64) -> f64 {
 }
 
 fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[Certified]) -> Figure {
+    // A quarter of the table's step ends the axis closely above the largest
+    // radius, and every radius of the table stays a point of the curve.
     let (step, largest) = step(curves);
-    let steps = ((largest / step).ceil() as usize).max(1);
+    let step = step / 4.0;
+    let steps = (largest / step).floor() as usize + 1;
     let parts = POINTS.div_ceil(steps);
     let denominator = context.options.denominator;
     let series = group
@@ -311,7 +315,7 @@ fn certificates(group: &Group<'_>) -> Option<Figure> {
             .into(),
         guarantee: group.guarantee(),
         x: Axis::linear("lower bound on p", "", points[0][0].min(0.5), 1.0),
-        y: Axis::linear("certified L2 radius", "", 0.0, largest),
+        y: Axis::from_zero("certified L2 radius", largest),
         series: series.collect(),
     })
 }

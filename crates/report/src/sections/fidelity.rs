@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use record::{FidelityRow, Kind};
 
 use super::{Context, Group, Item, Section};
-use crate::figure::{Axis, Figure, Series, nice_step};
+use crate::figure::{Axis, Figure, Series};
 use crate::load::{Log, Rows};
 use crate::statistics::mean;
 use crate::table::{Best, Cell, Column, Format, Table};
@@ -22,8 +22,8 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     }
     (!items.is_empty()).then(|| Section {
         id: "fidelity".into(),
-        title: "Fidelity to the Gaussian average".into(),
-        intro: "How close v(x) is to the Monte-Carlo average of f at x, beside the same distance for \
+        title: "Fidelity".into(),
+        intro: "How close v(x) is to the Monte-Carlo Gaussian average of f at x, beside the same distance for \
                 f itself. Closeness is not robustness: the heat flow is only enforced where the data \
                 are, and the average of an undefended f may itself be a poor classifier."
             .into(),
@@ -108,7 +108,7 @@ fn table(group: &Group<'_>) -> Table {
             Column::new("ratio", Format::Fixed(3), Best::Low),
             Column::new("MC error", Format::Short, Best::None),
             Column::new("agreement", Format::Percent, Best::High),
-            Column::new("best σ", Format::Short, Best::None),
+            Column::new("best σ", Format::Plain, Best::None),
             Column::new("images", Format::Fixed(0), Best::None),
         ],
         rows: group.logs.iter().zip(&group.names).map(row).collect(),
@@ -151,8 +151,8 @@ fn distances(context: &Context<'_>, group: &Group<'_>) -> Figure {
         .filter_map(|line| line.2.last())
         .copied()
         .fold(0.0, f64::max);
-    let step = nice_step(farthest / 6.0);
-    let high = (farthest / step).ceil().max(1.0) * step;
+    let x = Axis::from_zero("L2 distance of logits", farthest);
+    let high = x.high;
     let series = lines.into_iter().map(|(name, style, values)| {
         let point = |at: usize| {
             let distance = high * at as f64 / POINTS as f64;
@@ -172,7 +172,7 @@ fn distances(context: &Context<'_>, group: &Group<'_>) -> Figure {
                   closer."
             .into(),
         guarantee: group.guarantee(),
-        x: Axis::linear("L2 distance of logits", "", 0.0, high),
+        x,
         y: Axis::percent("images"),
         series: series.collect(),
     }
@@ -203,7 +203,7 @@ fn by_sigma(context: &Context<'_>, group: &Group<'_>) -> Option<Figure> {
                 .into(),
         guarantee: group.guarantee(),
         x: Axis::linear("σ of the average", "", low, high),
-        y: Axis::linear("mean L2 distance of logits", "", 0.0, top),
+        y: Axis::from_zero("mean L2 distance of logits", top),
         series: series.clone(),
     })
 }

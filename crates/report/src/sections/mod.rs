@@ -14,13 +14,14 @@ use std::collections::BTreeMap;
 use record::Kind;
 
 use crate::figure::Figure;
+use crate::gallery::Card;
 use crate::load::Log;
 use crate::names::{self, Styles};
 use crate::table::Table;
 use crate::{Options, Warning};
 
 /// A part of the report.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Section {
     /// Its anchor in the page.
     pub id: String,
@@ -32,13 +33,15 @@ pub struct Section {
     pub items: Vec<Item>,
 }
 
-/// A table or a figure.
-#[derive(Clone, Debug)]
+/// What a section is made of.
+#[derive(Debug)]
 pub enum Item {
     /// A table.
     Table(Table),
     /// A figure.
     Figure(Figure),
+    /// Single images.
+    Gallery(Vec<Card>),
 }
 
 /// What the sections work on.

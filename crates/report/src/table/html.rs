@@ -40,7 +40,13 @@ impl Table {
             out.push_str("<tr>");
             for column in 0..self.columns.len() {
                 let (text, bold) = self.shown(row, column);
-                let text = escape(&text);
+                // The interval on a line of its own keeps the columns narrow.
+                let text = match text.split_once(" [") {
+                    Some((value, rest)) if matches!(self.rows[row][column], Cell::Interval(_)) => {
+                        format!("{} <small>[{}</small>", escape(value), escape(rest))
+                    }
+                    _ => escape(&text),
+                };
                 let text = if bold {
                     format!("<strong>{text}</strong>")
                 } else {

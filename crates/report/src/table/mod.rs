@@ -29,6 +29,8 @@ pub enum Format {
     Fixed(usize),
     /// Three significant digits.
     Short,
+    /// As many digits as it has.
+    Plain,
 }
 
 impl Format {
@@ -37,6 +39,7 @@ impl Format {
         match self {
             Self::Percent => format!("{:.1}", 100.0 * value),
             Self::Fixed(digits) => format!("{value:.digits$}"),
+            Self::Plain => record::format_number(value),
             Self::Short if value == 0.0 || !value.is_finite() => format!("{value}"),
             Self::Short => {
                 let magnitude = value.abs().log10().floor() as i32;

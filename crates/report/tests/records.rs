@@ -1,0 +1,283 @@
+//! What a report does with records that are not as they should be.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::{demo, manifest};
+use heatsmooth_report::{Options, ReportError, Warning, build};
+use record::{CertifyRow, Kind, Log, Manifest, Selection, Shard, manifest_path};
+
+fn texts(warnings: &[Warning]) -> Vec<String> {
+    warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_killed_runs_log_is_read_up_to_the_torn_line() {
+    let (_folder, runs) = demo(20);
+    let path = runs.join("heat/certify.tsv");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &text[..text.len() - 5]).unwrap();
+    let report = build(&[runs], &Options::default()).unwrap();
+    let warnings = texts(report.warnings());
+    assert!(
+        warnings[0].ends_with(
+            "heat/certify.tsv:21: the last line is torn (the run was killed); read up to there. Run \
+             its command again to finish it"
+        ),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].contains("the logs cover different images"),
+        "{warnings:?}"
+    );
+    assert!(report.to_html().contains("the last line is torn"));
+    let table = report
+        .tables()
+        .find(|table| table.id.starts_with("certified"))
+        .unwrap();
+    assert!(table.to_csv().lines().nth(1).unwrap().ends_with(",19"));
+}
+
+#[test]
+fn garbage_is_refused_with_file_line_and_reason() {
+    let (_folder, runs) = demo(20);
+    let path = runs.join("heat/pgd.tsv");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\n7\t", "\nseven\t", 1)).unwrap();
+    let error = build(&[runs], &Options::default()).unwrap_err().to_string();
+    let expected = format!(
+        "{}:9: idx: expected a whole number, found `seven`",
+        path.display()
+    );
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn bad_paths_and_options_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let build_at = |path: PathBuf| build(&[path], &Options::default()).unwrap_err();
+    let error = build_at(folder.path().join("none"));
+    assert!(error.to_string().contains("none: cannot read"), "{error}");
+    let error = build_at(folder.path().into());
+    assert!(
+        matches!(error, ReportError::Nothing { .. }) && error.hint().is_some(),
+        "{error}"
+    );
+    let other = folder.path().join("other.tsv");
+    fs::write(&other, "a\tb\n1\t2\n").unwrap();
+    let error = build_at(other);
+    assert!(
+        error
+            .to_string()
+            .ends_with("not a log: its first line is \"a\\tb\""),
+        "{error}"
+    );
+    assert!(
+        error
+            .hint()
+            .unwrap()
+            .contains("idx label predict radius correct time")
+    );
+    for options in [
+        Options {
+            rho: 0.0,
+            ..Options::default()
+        },
+        Options {
+            published_alpha: 1.0,
+            ..Options::default()
+        },
+        Options {
+            radii: vec![0.2, 0.1],
+            ..Options::default()
+        },
+        Options {
+            radii: vec![f64::NAN],
+            ..Options::default()
+        },
+    ] {
+        let error = build(&[folder.path().into()], &options).unwrap_err();
+        assert!(matches!(error, ReportError::Option { .. }), "{error}");
+    }
+}
+
+#[test]
+fn published_logs_join_the_table_of_their_sigma() {
+    let (_folder, runs) = demo(20);
+    let path = runs.join("published/digits/resnet110/noise_0.25/test/sigma_0.25");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let text = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n\
+                0\t3\t3\t0.268\t1\t0:00:15.147552\n\
+                1\t7\t-1\t0.0\t0\t0:00:15\n\
+                2\t4\t4\t0.4\t1\t0:00:14\n";
+    fs::write(&path, text).unwrap();
+    let report = build(&[runs], &Options::default()).unwrap();
+    let table = report
+        .tables()
+        .find(|table| table.id == "certified-digits-test-sigma-0.25")
+        .unwrap();
+    let csv = table.to_csv();
+    let line = csv.lines().last().unwrap();
+    // A radius of 0.4 counts at 0.4: the grid is of decimal numbers.
+    assert!(
+        line.starts_with("resnet110/noise_0.25/test/sigma_0.25,0.6666666666666666,"),
+        "{line}"
+    );
+    let at = table
+        .columns
+        .iter()
+        .position(|column| column.head == "0.4")
+        .unwrap();
+    assert_eq!(line.split(',').nth(at), Some("0.3333333333333333"));
+    let warnings = texts(report.warnings());
+    assert!(
+        warnings
+            .iter()
+            .any(|text| text.contains("alpha = 0.001 is assumed")),
+        "{warnings:?}"
+    );
+}
+
+fn write_shard(path: &std::path::Path, manifest: &Manifest) {
+    let (mut log, _) = Log::<CertifyRow>::open(path, manifest, &[] as &[&str]).unwrap();
+    for idx in manifest.selection.indices() {
+        let row = CertifyRow {
+            idx,
+            predict: Some(0),
+            radius: 0.1,
+            correct: true,
+            ..CertifyRow::default()
+        };
+        log.append(&row).unwrap();
+    }
+}
+
+#[test]
+fn shards_are_joined_and_copies_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = manifest(Kind::Certify, "cohen", "heat", 10);
+    for index in [1, 3] {
+        let shard = Some(Shard { index, count: 3 });
+        let part = Manifest {
+            selection: Selection {
+                shard,
+                ..whole.selection
+            },
+            ..whole.clone()
+        };
+        write_shard(&folder.path().join(format!("{index}.tsv")), &part);
+    }
+    let images = |folder: &std::path::Path| {
+        let report = build(&[folder.into()], &Options::default()).unwrap();
+        let table = report.tables().next().unwrap().to_csv();
+        assert_eq!(table.lines().count(), 2);
+        (
+            table.trim_end().rsplit(',').next().unwrap().to_owned(),
+            texts(report.warnings()),
+        )
+    };
+    let (count, warnings) = images(folder.path());
+    assert_eq!(count, "7");
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("2 of 3 shards"),
+        "{warnings:?}"
+    );
+    write_shard(&folder.path().join("whole.tsv"), &whole);
+    let (count, warnings) = images(folder.path());
+    assert_eq!(count, "10");
+    assert!(
+        warnings.len() == 2 && warnings[0].contains("the same run as"),
+        "{warnings:?}"
+    );
+}
+
+/// Names from files reach Markdown, LaTeX, CSV, SVG and the page: none of them
+/// may break out.
+#[test]
+fn names_are_text_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    let evil = "</script><img src=x onerror=alert(1)> & \"q\" | $x_1$ {{data}} \\ \u{1}";
+    let label = Some(evil.to_owned());
+    write_shard(
+        &path,
+        &Manifest {
+            label,
+            ..manifest(Kind::Certify, "cohen", "heat", 30)
+        },
+    );
+    let report = build(
+        &[folder.path().into()],
+        &Options {
+            title: evil.into(),
+            ..Options::default()
+        },
+    )
+    .unwrap();
+    let page = report.to_html();
+    assert!(!page.contains("<img"));
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert_eq!(
+        page.matches("{{data}}").count(),
+        page.matches("$x_1$ {{data}}").count()
+    );
+    let figure = report.figures().next().unwrap();
+    assert!(figure.to_svg().contains("&lt;/script&gt;") && !figure.to_svg().contains('\u{1}'));
+    figure.to_png().unwrap();
+    let table = report.tables().next().unwrap();
+    assert!(
+        table.to_markdown().contains("\\|")
+            && table.to_latex().contains("\\$x\\_1\\$ \\{\\{data\\}\\}")
+    );
+    assert!(table.to_csv().contains("\"\"q\"\""));
+}
+
+#[test]
+fn writing_leaves_every_file_and_is_repeatable() {
+    let (folder, runs) = demo(20);
+    let report = build(std::slice::from_ref(&runs), &Options::default()).unwrap();
+    assert_eq!(report.warnings(), []);
+    let out = folder.path().join("out");
+    let written = report.write(&out).unwrap();
+    assert_eq!(written.page, out.join("report.html"));
+    let (tables, figures) = (report.tables().count(), report.figures().count());
+    assert_eq!(written.files.len(), 1 + 3 * tables + 3 * figures);
+    let first: Vec<Vec<u8>> = written
+        .files
+        .iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    // Built again, with the first report lying among the records.
+    let again = build(&[runs, out.clone()], &Options::default()).unwrap();
+    assert_eq!(again.warnings(), []);
+    again.write(&out).unwrap();
+    let second: Vec<Vec<u8>> = written
+        .files
+        .iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    assert!(first == second);
+}
+
+/// The page of a hundred thousand images is hardly larger than that of twenty.
+#[test]
+fn pages_hold_aggregates() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    let manifest = manifest(Kind::Certify, "cohen", "heat", 100_000);
+    manifest.write(&manifest_path(&path)).unwrap();
+    let mut text = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n".to_owned();
+    for idx in 0..100_000u32 {
+        let radius = f64::from(idx.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24);
+        text.push_str(&format!("{idx}\t1\t1\t{radius}\t1\t0:00:01.5\n"));
+    }
+    fs::write(&path, text).unwrap();
+    let report = build(&[folder.path().into()], &Options::default()).unwrap();
+    assert!(
+        report.to_html().len() < 100_000,
+        "{}",
+        report.to_html().len()
+    );
+}
