@@ -17,6 +17,14 @@ pub enum TrainError {
         /// Epoch, from 1.
         epoch: u32,
     },
+    /// The student no longer resembles its teacher.
+    #[error("heat smoothing diverges at step {step}: {what}")]
+    Diverged {
+        /// What was seen.
+        what: String,
+        /// Step of the timestep, from 0.
+        step: u64,
+    },
     /// A hyper-parameter makes no sense.
     #[error("{name} is {got}, expected {expected}")]
     Setting {
@@ -60,6 +68,10 @@ impl TrainError {
         match self {
             Self::NotFinite { .. } => Some(
                 "the last good checkpoint is kept; lower --lr, or set --clip 1, in a new run folder".into(),
+            ),
+            Self::Diverged { .. } => Some(
+                "lower --lr or --lambda, keep --clip 1, or take more --timesteps, in a new run folder"
+                    .into(),
             ),
             Self::Mismatch { .. } => Some("choose the data set the network was made for".into()),
             Self::Checkpoint { .. } => Some("remove the run folder to start again".into()),

@@ -14,11 +14,13 @@ mod observer;
 mod run;
 mod schedule;
 mod sgd;
+mod smooth;
 
 pub use error::TrainError;
 pub use evaluate::{Accuracy, evaluate};
 pub use methods::{Method, Position};
 pub use observer::{EpochReport, Observer, Progress, Silent};
-pub use run::{CHECKPOINT_FILE, EPOCHS_FILE, MODEL_FILE, Plan, Run, train};
+pub use run::{CHECKPOINT_FILE, EPOCHS_FILE, Leg, MODEL_FILE, Plan, Run, train};
 pub use schedule::{Schedule, ScheduleError};
 pub use sgd::{Sgd, SgdParams};
+pub use smooth::{HeatRun, iterate_file, smooth};

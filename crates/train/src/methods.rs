@@ -1,8 +1,12 @@
 //! The training methods: what one step adds to the gradient.
 
 mod baseline;
+mod gaussian;
+mod heat;
 
 pub use baseline::Baseline;
+pub use gaussian::Gaussian;
+pub use heat::{Fit, Heat, HeatParams, Scale, Start};
 
 use data::Batch;
 use network::{Differentiable, Gradients};

@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use crate::run::Leg;
+
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
@@ -40,8 +42,8 @@ pub trait Observer {
     }
 
     /// A run continues from a checkpoint.
-    fn resumed(&mut self, step: u64) {
-        let _ = step;
+    fn resumed(&mut self, leg: &Leg, step: u64) {
+        let _ = (leg, step);
     }
 }
 

@@ -109,6 +109,31 @@ pub struct Run<'a> {
     pub test: Option<&'a Dataset>,
     /// Time between two checkpoints within an epoch.
     pub checkpoint_every: Duration,
+    /// Which leg of the run this is.
+    pub leg: Leg,
+}
+
+/// A run may have several legs, one network trained after another (the
+/// timesteps of heat smoothing), in one folder and one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// From 0.
+    pub number: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl Leg {
+    /// The only one.
+    pub const ONLY: Self = Self { number: 0, of: 1 };
+
+    /// Name of this leg's checkpoint.
+    pub fn checkpoint(&self) -> String {
+        match self.of {
+            1 => CHECKPOINT_FILE.into(),
+            _ => format!("timestep-{}-{CHECKPOINT_FILE}", self.number + 1),
+        }
+    }
 }
 
 /// Trains `network` in place, resuming from the folder's checkpoint if there is
@@ -124,11 +149,12 @@ pub fn train<N: Differentiable>(
     plan.check()?;
     matches(network, run.train)?;
     let mut epochs = Epochs::open(&run.folder, method.columns(), run.test.is_some())?;
-    let path = run.folder.join(CHECKPOINT_FILE);
+    let path = run.folder.join(run.leg.checkpoint());
+    let before = run.leg.number * plan.epochs;
     let mut sgd = Sgd::new(network.graph(), plan.sgd);
     let mut state = match checkpoint::load(&path, network, &mut sgd)? {
         Some(state) => {
-            observer.resumed(state.step);
+            observer.resumed(&run.leg, state.step);
             state
         }
         None => State::default(),
@@ -147,7 +173,7 @@ pub fn train<N: Differentiable>(
             Some(test) => Some(evaluate(network, test, None, None, |_| {})?.top1()),
             None => None,
         };
-        let report = epochs.append(plan, method.columns(), &state, test)?;
+        let report = epochs.append(plan, method.columns(), (before, &state), test)?;
         observer.epoch(&report);
         state = State {
             epoch: state.epoch + 1,
@@ -178,7 +204,7 @@ fn epoch<N: Differentiable>(
             plan.batch_size,
             run.train,
             plan.seed,
-            u64::from(state.epoch),
+            u64::from(run.leg.number * plan.epochs + state.epoch),
         )
     };
     let mut loader = Loader::new(run.train, options)?;
@@ -188,7 +214,7 @@ fn epoch<N: Differentiable>(
     while let Some(batch) = loader.next().transpose()? {
         let position = Position {
             seed: plan.seed,
-            epoch: state.epoch,
+            epoch: run.leg.number * plan.epochs + state.epoch,
             step: state.step,
         };
         gradients.clear();
@@ -213,15 +239,15 @@ fn epoch<N: Differentiable>(
         state.seconds += clock.elapsed().as_secs_f64();
         clock = Instant::now();
         let progress = Progress {
-            epoch: state.epoch + 1,
-            epochs: plan.epochs,
-            step: state.step,
-            steps: u64::from(plan.epochs) * batches as u64,
+            epoch: run.leg.number * plan.epochs + state.epoch + 1,
+            epochs: run.leg.of * plan.epochs,
+            step: u64::from(run.leg.number * plan.epochs) * batches as u64 + state.step,
+            steps: u64::from(run.leg.of * plan.epochs) * batches as u64,
             loss: state.sums[0] / state.images as f64,
         };
         let stop = observer.step(&progress).is_break();
         if stop || (saved.elapsed() >= run.checkpoint_every && state.batch < batches) {
-            checkpoint::save(&run.folder.join(CHECKPOINT_FILE), network, sgd, state)?;
+            checkpoint::save(&run.folder.join(run.leg.checkpoint()), network, sgd, state)?;
             saved = Instant::now();
         }
         if stop {
@@ -280,10 +306,10 @@ impl Epochs {
         &mut self,
         plan: &Plan,
         columns: &[&'static str],
-        state: &State,
+        (before, state): (u32, &State),
         test: Option<f64>,
     ) -> Result<EpochReport, TrainError> {
-        let epoch = state.epoch + 1;
+        let epoch = before + state.epoch + 1;
         let means = state.sums.iter().map(|sum| sum / state.images as f64);
         let mut values = vec![("lr", plan.rate(f64::from(state.epoch)))];
         values.extend(columns.iter().copied().zip(means));
