@@ -4,10 +4,12 @@ use network::{Classify, Purpose};
 
 use crate::Error;
 use crate::anytime::{Decision, look, next_check};
+use crate::image::Image;
 use crate::logits::{argmax, in_top_k, top_k};
+use crate::observer::{Mapped, Observer};
 use crate::plan::{Certify, Select};
 use crate::radius::{cohen, lecuyer, li};
-use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, sample_all};
+use crate::sample::{Finished, Request, Start, Task, sample_all};
 
 /// What the counts prove about one image.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +30,8 @@ pub struct Certificate {
     pub lecuyer: f64,
     /// Radius of Li et al. from the same counts.
     pub li: f64,
-    /// With [`Goal::Radius`](crate::Goal::Radius): what was decided.
+    /// With [`Goal::Radius`](crate::Goal::Radius): what was decided. Class and radius are
+    /// what `p_lower` proves in any case, so a smaller radius is not lost.
     pub decision: Option<Decision>,
 }
 

@@ -3,9 +3,11 @@
 use network::{Classify, Noise, Purpose};
 
 use crate::Error;
+use crate::image::{Image, finite};
 use crate::logits::{argmax, softmax};
+use crate::observer::{Mapped, Observer};
 use crate::plan::check_sigma;
-use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, finite, sample_all};
+use crate::sample::{Finished, Request, Start, Task, sample_all};
 
 /// Compares v with the Monte-Carlo average of f over `samples` noisy copies, at
 /// `sigma` and at each of `levels`, with the same noise scaled, so that the

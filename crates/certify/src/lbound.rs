@@ -3,9 +3,11 @@
 use network::{Classify, Noise, Purpose};
 
 use crate::Error;
+use crate::image::Image;
 use crate::logits::{argmax, in_top_k, softmax};
+use crate::observer::{Mapped, Observer};
 use crate::plan::check_sigma;
-use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, sample_all};
+use crate::sample::{Finished, Request, Start, Task, sample_all};
 
 /// The paper's L-bound (theorem 2). The Gaussian average of a function with values
 /// in [0, 1] has Lipschitz constant `sqrt(2/pi)/sigma`, so ranks k and k+1 of its

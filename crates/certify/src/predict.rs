@@ -3,9 +3,11 @@
 use network::{Classify, Noise, Purpose};
 
 use crate::Error;
+use crate::image::Image;
 use crate::logits::{argmax, top_k};
+use crate::observer::{Mapped, Observer};
 use crate::plan::{check_alpha, check_sigma, smallest};
-use crate::sample::{Finished, Image, Mapped, Observer, Request, Start, Task, sample_all};
+use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::statistics::binomial_test;
 
 /// PREDICT of Cohen et al.: `n` noisy copies vote; if the two largest counts differ

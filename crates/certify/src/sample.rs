@@ -8,40 +8,13 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use network::{Classify, Noise, NoisyImage, Purpose};
 
 use crate::Error;
-
-/// An image to be judged.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Image<'a> {
-    /// Its number in its data set. Part of the noise's key, so that shards and
-    /// restarts see the same noise.
-    pub index: u32,
-    /// Its class.
-    pub label: usize,
-    /// Pixels scaled to [0, 1], NHWC.
-    pub pixels: Cow<'a, [f32]>,
-}
-
-/// Who is told about results: a closure, or something that also shows progress.
-pub trait Observer<T> {
-    /// The next image's result, in the order of the images. Breaking ends the
-    /// work.
-    fn outcome(&mut self, outcome: T) -> ControlFlow<()>;
-
-    /// So many more noisy copies have been evaluated.
-    fn samples(&mut self, _count: usize) {}
-}
-
-impl<T, F: FnMut(T) -> ControlFlow<()>> Observer<T> for F {
-    fn outcome(&mut self, outcome: T) -> ControlFlow<()> {
-        self(outcome)
-    }
-}
+use crate::image::{Image, check, finite};
+use crate::observer::Observer;
 
 /// Samples that a task needs: `count` copies from number `first` on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,22 +68,6 @@ pub(crate) struct Finished<'a, T> {
     pub image: Image<'a>,
     pub task: T,
     pub seconds: Seconds,
-}
-
-/// An observer of finished tasks that passes their results on.
-pub(crate) struct Mapped<'o, O: ?Sized, F> {
-    pub observer: &'o mut O,
-    pub map: F,
-}
-
-impl<T, U, O: Observer<U> + ?Sized, F: FnMut(T) -> U> Observer<T> for Mapped<'_, O, F> {
-    fn outcome(&mut self, outcome: T) -> ControlFlow<()> {
-        self.observer.outcome((self.map)(outcome))
-    }
-
-    fn samples(&mut self, count: usize) {
-        self.observer.samples(count);
-    }
 }
 
 /// An image in flight.
@@ -323,46 +280,4 @@ impl<T: Task> Slot<'_, T> {
             self.image.pixels = Cow::Borrowed(&[]); // no longer needed
         }
     }
-}
-
-/// Refuses logits that are not finite.
-pub(crate) fn finite(logits: &[f32], image: u32) -> Result<(), Error> {
-    if logits.iter().all(|logit| logit.is_finite()) {
-        Ok(())
-    } else {
-        Err(Error::Output { image })
-    }
-}
-
-fn check(image: &Image<'_>, model: &(impl Classify + ?Sized)) -> Result<(), Error> {
-    let (expected, got) = (model.input().len(), image.pixels.len());
-    if got != expected {
-        return Err(Error::Size {
-            image: image.index,
-            expected,
-            got,
-        });
-    }
-    // A range excludes NaN as well.
-    let position = image
-        .pixels
-        .iter()
-        .position(|value| !(0.0..=1.0).contains(value));
-    if let Some(position) = position {
-        let got = image.pixels[position];
-        return Err(Error::Pixel {
-            image: image.index,
-            position,
-            got,
-        });
-    }
-    let classes = model.classes();
-    if image.label >= classes {
-        return Err(Error::Label {
-            image: image.index,
-            label: image.label,
-            classes,
-        });
-    }
-    Ok(())
 }
