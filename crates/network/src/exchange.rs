@@ -5,6 +5,7 @@
 //! was found is said in an [`ImportReport`]; what cannot be read is refused with
 //! an [`ImportError`] that says why.
 
+pub mod onnx;
 pub mod pytorch;
 pub mod safetensors;
 mod state_dict;
@@ -14,10 +15,11 @@ use std::path::{Path, PathBuf};
 
 use kernels::geometry::Shape;
 
+use self::onnx::OnnxError;
 use self::pytorch::CheckpointError;
 pub use self::state_dict::{StateDict, Tensor, assign};
 use crate::architecture::{ArchitectureError, Task, build};
-use crate::file::{FileError, read_bytes, sha256};
+use crate::file::{self, FileError, read_bytes};
 use crate::model::{Model, ModelInfo};
 
 /// How to read a file that does not say everything itself.
@@ -39,7 +41,8 @@ pub struct Loaded {
     pub model: Model,
     /// What was matched, missing, left over and changed.
     pub report: ImportReport,
-    /// Of the file that was read.
+    /// Of the file that was read; for an ONNX model in several files, of the
+    /// lines of their hashes.
     pub sha256: String,
 }
 
@@ -111,6 +114,9 @@ pub enum ImportError {
     /// A damaged or unusual checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// A damaged ONNX file, or one with unsupported operators.
+    #[error(transparent)]
+    Onnx(#[from] OnnxError),
     /// The architecture does not exist or does not fit.
     #[error(transparent)]
     Architecture(#[from] ArchitectureError),
@@ -167,6 +173,7 @@ impl ImportError {
         match self {
             Self::File(error) => error.hint(),
             Self::Checkpoint(error) => error.hint(),
+            Self::Onnx(error) => error.hint(),
             Self::Format { .. } => Some(
                 "known are heatsmooth's and other .safetensors, .onnx, and what torch.save writes",
             ),
@@ -188,7 +195,7 @@ impl ImportError {
 /// Reads a model file of any known format: content decides, then the name.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, ImportError> {
     let bytes = read_bytes(path)?;
-    let sha256 = sha256(&bytes);
+    let mut sha256 = file::sha256(&bytes);
     let (mut model, report) = if safetensors::recognise(&bytes) {
         match Model::from_bytes(&bytes) {
             Ok(model) => {
@@ -204,6 +211,15 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, ImportError> {
         }
     } else if pytorch::recognise(&bytes) {
         fill(pytorch::read(&bytes)?, options)?
+    } else if onnx::recognise(&bytes) || path.extension().is_some_and(|e| e == "onnx") {
+        let (model, report, beside) = onnx::read_beside(path, bytes, options.input)?;
+        if !beside.is_empty() {
+            // One hash for all files that the model consists of.
+            let hashes = beside.iter().map(|bytes| file::sha256(bytes));
+            let hashes: Vec<String> = std::iter::once(sha256).chain(hashes).collect();
+            sha256 = file::sha256(hashes.join("\n").as_bytes());
+        }
+        (model, report)
     } else {
         let path = path.into();
         let reason = what(&bytes);

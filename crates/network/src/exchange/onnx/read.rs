@@ -1,0 +1,623 @@
+//! From ONNX to a graph.
+
+mod attributes;
+mod elementwise;
+mod evaluate;
+mod layers;
+mod layout;
+mod sketch;
+mod view;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use kernels::geometry::Shape;
+use prost::Message;
+use prost::bytes::Bytes;
+
+use self::attributes::Attributes;
+use self::sketch::{Sketch, SketchError};
+use self::view::View;
+use super::constant::Constant;
+use super::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto, data_type};
+use super::write::{INFO, PRODUCER};
+use super::{External, OnnxError};
+use crate::exchange::{ImportError, ImportReport, state_dict::check_values};
+use crate::graph::NodeId;
+use crate::model::{Model, ModelInfo};
+
+/// Operators that can be imported.
+pub const SUPPORTED: &[&str] = &[
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Cast",
+    "Clip",
+    "Concat",
+    "Constant",
+    "ConstantOfShape",
+    "Conv",
+    "Div",
+    "Dropout",
+    "Erf (in Gelu)",
+    "Flatten",
+    "Gather (of shapes)",
+    "Gelu",
+    "Gemm",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "LeakyRelu",
+    "LogSoftmax (at the end)",
+    "MatMul",
+    "Max",
+    "MaxPool",
+    "Min",
+    "Mul",
+    "Neg",
+    "PRelu",
+    "Pad",
+    "Pow",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceSum",
+    "Relu",
+    "Reshape",
+    "Shape",
+    "Sigmoid",
+    "Slice (every n-th pixel)",
+    "Softmax (at the end)",
+    "Squeeze",
+    "Sub",
+    "Sum",
+    "Tanh",
+    "Transpose",
+    "Unsqueeze",
+];
+
+/// Elements of constants that small files may have beyond one per byte.
+const SLACK: usize = 1 << 20;
+
+/// Why a node cannot be expressed.
+enum Refusal {
+    /// The operator is not known.
+    Operator,
+    /// It is, but not like this.
+    Reason(String),
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(reason: &str) -> Self {
+        Self::Reason(reason.into())
+    }
+}
+
+/// A value of the ONNX graph.
+#[derive(Clone)]
+enum Value {
+    Constant(Rc<Constant>),
+    Activation(Activation),
+    /// A constant of an element type that is not computed with.
+    Opaque,
+}
+
+/// Activations of a node, seen as an ONNX tensor.
+#[derive(Clone)]
+struct Activation {
+    node: NodeId,
+    view: View,
+}
+
+/// One node to be expressed.
+struct Site<'a> {
+    proto: &'a NodeProto,
+    attributes: Attributes<'a>,
+    inputs: Vec<Option<Value>>,
+    /// Name for what it becomes.
+    name: String,
+}
+
+impl Site<'_> {
+    fn constants(&self) -> Vec<Option<&Constant>> {
+        let inputs = self.inputs.iter().map(|value| match value {
+            Some(Value::Constant(constant)) => Some(constant.as_ref()),
+            _ => None,
+        });
+        inputs.collect()
+    }
+
+    /// An optional constant input.
+    fn constant(&self, index: usize) -> Result<Option<&Constant>, Refusal> {
+        match self.inputs.get(index) {
+            None | Some(None) => Ok(None),
+            Some(Some(Value::Constant(constant))) => Ok(Some(constant)),
+            Some(Some(_)) => Err(format!("input {index} is not constant").into()),
+        }
+    }
+
+    /// A constant input of floats.
+    fn weight(&self, index: usize) -> Result<&Constant, Refusal> {
+        let constant = self.constant(index)?;
+        let floats = constant.filter(|constant| constant.as_floats().is_some());
+        floats.ok_or_else(|| format!("input {index} is not a tensor of floats").into())
+    }
+
+    fn activation(&self, index: usize) -> Result<&Activation, Refusal> {
+        match self.inputs.get(index) {
+            Some(Some(Value::Activation(activation))) => Ok(activation),
+            _ => Err(format!("input {index} is constant or missing").into()),
+        }
+    }
+}
+
+struct Importer<'a> {
+    sketch: Sketch,
+    values: HashMap<&'a str, Value>,
+    /// Positions of nodes that pass their input on: softmax at the end.
+    skipped: HashSet<usize>,
+    opset: i64,
+    /// Size of the batch dimension in the file; 1 if it is open.
+    batch: usize,
+    /// Elements that may still be copied or computed.
+    budget: usize,
+    notes: Vec<String>,
+}
+
+/// Reads a model; see [`super::read`].
+pub(super) fn read(
+    bytes: Bytes,
+    input: Option<Shape>,
+    external: &mut dyn External,
+) -> Result<(Model, ImportReport), ImportError> {
+    let size = bytes.len();
+    let model = ModelProto::decode(bytes).map_err(|e| OnnxError::Decode(e.to_string()))?;
+    let opset = opset(&model)?;
+    let no_graph = || OnnxError::Model("it has no graph".into());
+    let graph = model.graph.as_ref().ok_or_else(no_graph)?;
+    let ours = model.producer_name.as_deref() == Some(PRODUCER);
+    let (image, shape, batch, view) = image(graph, input, ours)?;
+    let output = graph.output.first().and_then(|o| o.name.as_deref());
+    let output = output.ok_or_else(|| OnnxError::Model("it has no output".into()))?;
+    let mut importer = Importer {
+        sketch: Sketch::new(shape).map_err(OnnxError::Graph)?,
+        values: HashMap::new(),
+        skipped: HashSet::new(),
+        opset,
+        batch,
+        budget: 0,
+        notes: vec![],
+    };
+    let values = &mut importer.values;
+    let mut total = size;
+    for tensor in &graph.initializer {
+        let name = tensor.name.as_deref().unwrap_or_default();
+        let value = match Constant::decode(tensor, external)? {
+            Some(constant) => {
+                total = total.saturating_add(constant.len());
+                Value::Constant(Rc::new(constant))
+            }
+            None => Value::Opaque,
+        };
+        values.insert(name, value);
+    }
+    importer.budget = total.saturating_mul(2).saturating_add(SLACK);
+    values.insert(image, Value::Activation(Activation { node: 0, view }));
+    if graph.output.len() > 1 {
+        let note = format!(
+            "{} outputs: `{output}` taken, others dropped",
+            graph.output.len()
+        );
+        importer.notes.push(note);
+    }
+    importer.run(graph, output)?;
+    importer.finish(output, &model)
+}
+
+/// The version of the operators.
+fn opset(model: &ModelProto) -> Result<i64, OnnxError> {
+    let standard = |domain: Option<&str>| matches!(domain, None | Some("" | "ai.onnx"));
+    let mut sets = model.opset_import.iter();
+    let version = sets.find(|set| standard(set.domain.as_deref()));
+    match version.and_then(|set| set.version) {
+        Some(version @ 9..) => Ok(version),
+        Some(version) => Err(OnnxError::Model(format!(
+            "its operators are of opset {version}, the oldest supported is 9"
+        ))),
+        None => Err(OnnxError::Decode("it names no operator set".into())),
+    }
+}
+
+/// The input that is no initialiser: its name, the shape of one image, the size
+/// of the batch, and the layout.
+fn image(
+    graph: &GraphProto,
+    wanted: Option<Shape>,
+    ours: bool,
+) -> Result<(&str, Shape, usize, View), OnnxError> {
+    let fail = |reason: String| OnnxError::Model(reason);
+    let weights: HashSet<&str> = graph
+        .initializer
+        .iter()
+        .filter_map(|t| t.name.as_deref())
+        .collect();
+    let is_input = |v: &&ValueInfoProto| !weights.contains(v.name.as_deref().unwrap_or_default());
+    let inputs: Vec<&ValueInfoProto> = graph.input.iter().filter(is_input).collect();
+    let [input] = inputs[..] else {
+        return Err(fail(format!(
+            "it has {} inputs instead of one",
+            inputs.len()
+        )));
+    };
+    let name = input.name.as_deref().unwrap_or_default();
+    let kind = input.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
+    let (Some(kind), Some(shape)) = (kind, kind.and_then(|kind| kind.shape.as_ref())) else {
+        return Err(fail(format!("input `{name}` has no shape")));
+    };
+    let floats = [
+        data_type::FLOAT,
+        data_type::FLOAT16,
+        data_type::DOUBLE,
+        data_type::BFLOAT16,
+    ];
+    if kind.elem_type.is_some_and(|t| !floats.contains(&t)) {
+        return Err(fail(format!(
+            "input `{name}` holds no floats: pixels are to be scaled to [0, 1]"
+        )));
+    }
+    let sizes: Vec<Option<usize>> = shape
+        .dim
+        .iter()
+        .map(|d| {
+            d.dim_value
+                .and_then(|v| usize::try_from(v).ok())
+                .filter(|&v| v > 0)
+        })
+        .collect();
+    let (batch, sizes) = sizes
+        .split_first()
+        .ok_or_else(|| fail(format!("input `{name}` is a number")))?;
+    let view = match sizes.len() {
+        1 => View::vector(),
+        2 => View(View::nhwc().0[..2].to_vec()),
+        3 if !ours && is_nhwc(graph, name, sizes) => View::nhwc(),
+        3 => View::nchw(),
+        n => return Err(fail(format!("input `{name}` has {} dimensions", n + 1))),
+    };
+    // What the file leaves open, the caller may say.
+    let mut found = Shape::new(1, 1, 1);
+    if let Some(wanted) = wanted {
+        found = wanted;
+        if sizes.len() == 1 && sizes[0].is_none_or(|size| size == wanted.len()) {
+            // Images for a network of vectors, flattened as PyTorch does.
+            let flat = View(vec![View::nchw().0.concat()]);
+            return Ok((name, found, batch.unwrap_or(1), flat));
+        }
+    }
+    for (axes, size) in view.0.iter().zip(sizes) {
+        let own = match axes[0] {
+            view::Axis::Channel => &mut found.channels,
+            view::Axis::Height => &mut found.height,
+            view::Axis::Width => &mut found.width,
+        };
+        match (*size, wanted) {
+            (Some(size), Some(_)) if size != *own => {
+                return Err(fail(format!(
+                    "input `{name}` has {size} where the image {} has {own}",
+                    wanted.unwrap_or(Shape::new(1, 1, 1)),
+                )));
+            }
+            (Some(size), _) => *own = size,
+            (None, Some(_)) => {}
+            (None, None) => {
+                return Err(fail(format!(
+                    "input `{name}` leaves the size of the image open: say it"
+                )));
+            }
+        }
+    }
+    if sizes.len() == 2 && found.channels != 1 {
+        return Err(fail(format!(
+            "input `{name}` has one channel, not {}",
+            found.channels
+        )));
+    }
+    Ok((name, found, batch.unwrap_or(1), view))
+}
+
+/// Whether an input of four dimensions has its channels last, as TensorFlow's:
+/// the sizes mostly say, else what the graph does with it first.
+fn is_nhwc(graph: &GraphProto, name: &str, sizes: &[Option<usize>]) -> bool {
+    let few = |size: Option<usize>| matches!(size, Some(1 | 3 | 4));
+    match (few(sizes[0]), few(sizes[2])) {
+        (true, false) => false,
+        (false, true) if sizes[1] != Some(1) => true,
+        _ => graph.node.iter().any(|node| {
+            node.op_type.as_deref() == Some("Transpose")
+                && node.input.first().is_some_and(|input| input == name)
+                && Attributes(node).ints("perm") == Some(&[0, 3, 1, 2])
+        }),
+    }
+}
+
+/// A node's own name, or one made up from its operator.
+fn node_name(node: &NodeProto, index: usize) -> String {
+    match node.name.as_deref() {
+        None | Some("") => format!("{}_{index}", node.op_type.as_deref().unwrap_or_default()),
+        Some(name) => name.trim_matches('/').into(),
+    }
+}
+
+impl<'a> Importer<'a> {
+    /// Expresses all nodes that the output needs.
+    fn run(&mut self, graph: &'a GraphProto, output: &'a str) -> Result<(), OnnxError> {
+        let mut producers: HashMap<&str, usize> = HashMap::new();
+        for (index, node) in graph.node.iter().enumerate() {
+            for output in node.output.iter().filter(|output| !output.is_empty()) {
+                producers.entry(output).or_insert(index);
+            }
+        }
+        self.skip_softmax(graph, &producers, output);
+        let mut needed = vec![false; graph.node.len()];
+        let mut wanted = vec![output];
+        while let Some(value) = wanted.pop() {
+            if let Some(&index) = producers.get(value)
+                && !std::mem::replace(&mut needed[index], true)
+            {
+                wanted.extend(graph.node[index].input.iter().map(String::as_str));
+            }
+        }
+        for (index, node) in graph.node.iter().enumerate() {
+            if !needed[index] {
+                continue;
+            }
+            let value = self.express(index, node).map_err(|refusal| {
+                let name = node_name(node, index);
+                let op = match node.domain.as_deref() {
+                    None | Some("" | "ai.onnx") => String::new(),
+                    Some(domain) => format!("{domain}::"),
+                };
+                let op = op + node.op_type.as_deref().unwrap_or_default();
+                match refusal {
+                    Refusal::Operator => OnnxError::Unsupported { node: name, op },
+                    Refusal::Reason(reason) => OnnxError::Node {
+                        node: name,
+                        op,
+                        reason,
+                    },
+                }
+            })?;
+            if let Some(output) = node.output.first() {
+                self.values.insert(output, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Softmax right before the output is left away: logits are wanted.
+    fn skip_softmax(&mut self, graph: &GraphProto, producers: &HashMap<&str, usize>, output: &str) {
+        let mut value = output;
+        // A damaged graph may go in circles: no more steps than nodes.
+        for _ in 0..graph.node.len() {
+            let Some(&index) = producers.get(value) else {
+                return;
+            };
+            let node = &graph.node[index];
+            match node.op_type.as_deref().unwrap_or_default() {
+                op @ ("Softmax" | "LogSoftmax") => {
+                    self.skipped.insert(index);
+                    let note = format!("{op} `{}` at the end removed", node_name(node, index));
+                    self.notes.push(note);
+                }
+                "Identity" | "Cast" | "Dropout" | "Flatten" | "Reshape" | "Squeeze" => {}
+                _ => return,
+            }
+            let Some(input) = node.input.first() else {
+                return;
+            };
+            value = input;
+        }
+    }
+
+    fn express(&mut self, index: usize, node: &'a NodeProto) -> Result<Value, Refusal> {
+        if !matches!(node.domain.as_deref(), None | Some("" | "ai.onnx")) {
+            return Err(Refusal::Operator);
+        }
+        let mut inputs = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            let value = self.values.get(name.as_str()).cloned();
+            match value {
+                None if name.is_empty() => inputs.push(None),
+                None => return Err(format!("no earlier node makes its input `{name}`").into()),
+                Some(Value::Opaque) => {
+                    return Err(format!("`{name}` has an unusual element type").into());
+                }
+                value => inputs.push(value),
+            }
+        }
+        let site = Site {
+            proto: node,
+            attributes: Attributes(node),
+            inputs,
+            name: node_name(node, index),
+        };
+        if self.skipped.contains(&index) {
+            return Ok(Value::Activation(site.activation(0)?.clone()));
+        }
+        let op = node.op_type.as_deref().unwrap_or_default();
+        if op == "Constant" {
+            return constant(&site.attributes).map(|c| Value::Constant(Rc::new(c)));
+        }
+        let computed = site
+            .inputs
+            .iter()
+            .flatten()
+            .any(|v| matches!(v, Value::Activation(_)));
+        if !computed {
+            let constants = site.constants();
+            let value = evaluate::evaluate(
+                op,
+                &site.attributes,
+                self.opset,
+                &constants,
+                &mut self.budget,
+            )?;
+            return Ok(Value::Constant(Rc::new(value)));
+        }
+        self.operator(op, &site)
+    }
+
+    fn operator(&mut self, op: &str, site: &Site<'_>) -> Result<Value, Refusal> {
+        let activation = match op {
+            "Conv" => self.conv(site)?,
+            "Gemm" => self.gemm(site)?,
+            "MatMul" => self.matmul(site)?,
+            "BatchNormalization" => self.batch_norm(site)?,
+            "MaxPool" => self.max_pool(site)?,
+            "AveragePool" => self.average_pool(site)?,
+            "GlobalAveragePool" | "GlobalMaxPool" => self.global_pool(op, site)?,
+            "ReduceMean" | "ReduceMax" | "ReduceSum" => self.reduce(op, site)?,
+            "Pad" => self.pad(site)?,
+            "Concat" => self.concat(site)?,
+            "Shape" => return self.shape(site),
+            "Identity" | "Dropout" => site.activation(0)?.clone(),
+            "Cast" => self.cast(site)?,
+            "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => self.reshape(op, site)?,
+            "Transpose" => self.transpose(site)?,
+            "Slice" => self.slice(site)?,
+            "Softmax" | "LogSoftmax" => {
+                return Err("is supported at the end of a network only".into());
+            }
+            _ => self.elementwise(op, site)?,
+        };
+        Ok(Value::Activation(activation))
+    }
+
+    /// Charges for a copy of a constant: one tensor may be used many times.
+    fn spend(&mut self, count: usize) -> Result<(), Refusal> {
+        let left = self.budget.checked_sub(count);
+        self.budget = left.ok_or("the weights together are much larger than the file")?;
+        Ok(())
+    }
+
+    fn node_shape(&self, activation: &Activation) -> Shape {
+        self.sketch.shape(activation.node)
+    }
+
+    /// ONNX's shape of a value, batch first.
+    fn sizes(&self, activation: &Activation) -> Vec<usize> {
+        let mut sizes = vec![self.batch];
+        sizes.extend(activation.view.sizes(self.node_shape(activation)));
+        sizes
+    }
+
+    /// The node of a value that must be `N x C x H x W`.
+    fn image(&self, activation: &Activation) -> Result<NodeId, Refusal> {
+        let shape = self.node_shape(activation);
+        if activation.view.is(&View::nchw(), shape) {
+            return Ok(activation.node);
+        }
+        Err(format!("wants N x C x H x W, got {:?}", self.sizes(activation)).into())
+    }
+
+    /// The node of a value that must be `N x K`, flattened in PyTorch's order
+    /// if it is not a vector yet; and where that differs from the value's own
+    /// order, the place of each element in it.
+    fn vector(
+        &mut self,
+        name: &str,
+        activation: &Activation,
+    ) -> Result<(NodeId, Option<Vec<usize>>), Refusal> {
+        let shape = self.node_shape(activation);
+        let [axes] = &activation.view.0[..] else {
+            return Err(format!("wants N x K, got {:?}", self.sizes(activation)).into());
+        };
+        let order = View::order(shape, axes);
+        Ok((self.sketch.flatten(name, activation.node)?, order))
+    }
+
+    fn finish(
+        mut self,
+        output: &str,
+        model: &ModelProto,
+    ) -> Result<(Model, ImportReport), ImportError> {
+        let fail = |reason: String| OnnxError::Model(format!("its output `{output}` {reason}"));
+        let activation = match self.values.remove(output) {
+            Some(Value::Activation(activation)) => activation,
+            Some(_) => return Err(fail("does not depend on the image".into()).into()),
+            None => return Err(fail("is made by no node".into()).into()),
+        };
+        let sizes = self.sizes(&activation);
+        let node = if self.node_shape(&activation).pixels() == 1 {
+            activation.node
+        } else {
+            match self.vector("output", &activation) {
+                Ok((node, None)) => node,
+                _ => return Err(fail(format!("is {sizes:?} instead of N x classes")).into()),
+            }
+        };
+        if node == 0 {
+            return Err(fail("is the image itself".into()).into());
+        }
+        let (graph, parameters) = self.sketch.finish(node).map_err(|error| match error {
+            SketchError::Erf(node) => OnnxError::Unsupported {
+                node,
+                op: "Erf".into(),
+            },
+            SketchError::Graph(error) => OnnxError::Graph(error),
+        })?;
+        let mut report = ImportReport {
+            notes: self.notes,
+            ..ImportReport::default()
+        };
+        for (spec, values) in graph.parameters().iter().zip(parameters.iter()) {
+            check_values(&spec.name, spec.role, values)?;
+            report.matched.push((spec.name.clone(), spec.name.clone()));
+        }
+        // What this program wrote about the model, it can read again.
+        let entry = model
+            .metadata_props
+            .iter()
+            .find(|e| e.key.as_deref() == Some(INFO));
+        let info = entry.and_then(|e| serde_json::from_str(e.value.as_deref()?).ok());
+        let info = info.unwrap_or_else(|| ModelInfo {
+            method: Some("imported".into()),
+            ..ModelInfo::default()
+        });
+        let model = Model {
+            graph,
+            parameters,
+            info,
+        };
+        Ok((model, report))
+    }
+}
+
+/// The value of a Constant node, in any of its forms.
+fn constant(attributes: &Attributes<'_>) -> Result<Constant, Refusal> {
+    if let Some(constant) = attributes.tensor("value")? {
+        return Ok(constant);
+    }
+    if let Some(value) = attributes.float("value_float") {
+        return Ok(Constant::floats(vec![], vec![value]));
+    }
+    if let Some(values) = attributes.floats("value_floats") {
+        return Ok(Constant::floats(vec![values.len()], values.to_vec()));
+    }
+    if let Some(value) = attributes.int("value_int") {
+        let mut constant = Constant::ints(vec![value]);
+        constant.shape.clear();
+        return Ok(constant);
+    }
+    let values = attributes
+        .ints("value_ints")
+        .ok_or("a constant without a value")?;
+    Ok(Constant::ints(values.to_vec()))
+}
