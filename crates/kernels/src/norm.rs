@@ -95,52 +95,71 @@ impl Kernel for Statistics<'_> {
 /// Rows summed side by side, for speed and for shorter chains of roundings.
 const CHAINS: usize = 4;
 
+/// `sum + x`, or `sum + (x - mean)^2` if `SQUARE`.
+#[inline(always)]
+fn add<S: Simd, const V: usize, const SQUARE: bool>(
+    simd: S,
+    sum: &mut [S::V; V],
+    x: [S::V; V],
+    mean: &[S::V; V],
+) {
+    for v in 0..V {
+        sum[v] = if SQUARE {
+            let d = simd.sub(x[v], mean[v]);
+            simd.mul_add(d, d, sum[v])
+        } else {
+            simd.add(sum[v], x[v])
+        };
+    }
+}
+
+impl Statistics<'_> {
+    /// Sum over all rows of the values, or of their squared deviations.
+    #[inline(always)]
+    fn sum<S: Simd, const V: usize, const P: bool, const SQUARE: bool>(
+        &self,
+        simd: S,
+        (c, n): (usize, usize),
+        mean: [S::V; V],
+    ) -> [S::V; V] {
+        let channels = self.mean.len();
+        let rows = self.x.len() / channels;
+        let mut sums = [[simd.zero(); V]; CHAINS];
+        // SAFETY: the channels from `c` on exist in each row of `x`.
+        unsafe {
+            for r in 0..rows / CHAINS {
+                for (i, sum) in sums.iter_mut().enumerate() {
+                    let at = self.x.as_ptr().add((r * CHAINS + i) * channels + c);
+                    add::<S, V, SQUARE>(simd, sum, load::<S, V, P>(simd, at, n), &mean);
+                }
+            }
+            for r in rows / CHAINS * CHAINS..rows {
+                let at = self.x.as_ptr().add(r * channels + c);
+                add::<S, V, SQUARE>(simd, &mut sums[0], load::<S, V, P>(simd, at, n), &mean);
+            }
+        }
+        let [mut a, b, mut c, d] = sums;
+        add::<S, V, false>(simd, &mut a, b, &mean);
+        add::<S, V, false>(simd, &mut c, d, &mean);
+        add::<S, V, false>(simd, &mut a, c, &mean);
+        a
+    }
+}
+
 impl ByChannels for Statistics<'_> {
     #[inline(always)]
     fn rows<S: Simd, const V: usize, const P: bool>(&mut self, simd: S, c: usize, n: usize) {
-        let channels = self.mean.len();
-        let rows = self.x.len() / channels;
-        // SAFETY: `c + n` (or `c + V * LANES`) channels exist in each row.
-        let row =
-            |r: usize| unsafe { load::<S, V, P>(simd, self.x.as_ptr().add(r * channels + c), n) };
-        let add = |mut a: [S::V; V], b: [S::V; V]| {
-            for v in 0..V {
-                a[v] = simd.add(a[v], b[v]);
-            }
-            a
-        };
-        let total = |sums: [[S::V; V]; CHAINS]| add(add(sums[0], sums[1]), add(sums[2], sums[3]));
-        let mut sums = [[simd.zero(); V]; CHAINS];
-        for r in 0..rows / CHAINS {
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = add(*sum, row(r * CHAINS + i));
-            }
-        }
-        for r in rows / CHAINS * CHAINS..rows {
-            sums[0] = add(sums[0], row(r));
-        }
+        let rows = self.x.len() / self.mean.len();
         let scale = simd.splat(1.0 / rows.max(1) as f32);
-        let mean = total(sums).map(|s| simd.mul(s, scale));
-        let square = |mut sum: [S::V; V], x: [S::V; V]| {
-            for v in 0..V {
-                let d = simd.sub(x[v], mean[v]);
-                sum[v] = simd.mul_add(d, d, sum[v]);
-            }
-            sum
-        };
-        let mut sums = [[simd.zero(); V]; CHAINS];
-        for r in 0..rows / CHAINS {
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = square(*sum, row(r * CHAINS + i));
-            }
+        let mut mean = self.sum::<S, V, P, false>(simd, (c, n), [simd.zero(); V]);
+        for mean in &mut mean {
+            *mean = simd.mul(*mean, scale);
         }
-        for r in rows / CHAINS * CHAINS..rows {
-            sums[0] = square(sums[0], row(r));
-        }
+        let deviation = self.sum::<S, V, P, true>(simd, (c, n), mean);
         // SAFETY: both hold one value per channel.
         unsafe {
             store::<S, V, P>(simd, self.mean.as_mut_ptr().add(c), n, mean);
-            store::<S, V, P>(simd, self.deviation.as_mut_ptr().add(c), n, total(sums));
+            store::<S, V, P>(simd, self.deviation.as_mut_ptr().add(c), n, deviation);
         }
     }
 }
@@ -233,7 +252,9 @@ impl<const RESIDUAL: bool, const RELU: bool> ByChannels for Apply<'_, RESIDUAL, 
                     }
                 }
                 if RELU {
-                    y = y.map(|y| relu(simd, y));
+                    for y in &mut y {
+                        *y = relu(simd, *y);
+                    }
                 }
                 store::<S, V, P>(simd, self.y.as_mut_ptr().add(at), n, y);
             }

@@ -89,6 +89,47 @@ impl<const MASK: u8> Kernel for Reduce<'_, MASK> {
 /// Rows added up side by side.
 const CHAINS: usize = 2;
 
+impl<const MASK: u8> Reduce<'_, MASK> {
+    /// Masks one row and adds it up. A function, not a closure: only what is
+    /// always inlined is compiled for the instruction set.
+    ///
+    /// # Safety
+    /// The vectors from `at` on must exist in `x`, in `dy` and, if they are the
+    /// mask, in `a`.
+    #[inline(always)]
+    unsafe fn row<S: Simd, const V: usize, const P: bool>(
+        &mut self,
+        simd: S,
+        (at, n): (usize, usize),
+        [mean, scale, shift]: &[[S::V; V]; 3],
+        sum: &mut [S::V; V],
+        dot: &mut [S::V; V],
+    ) {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let x = load::<S, V, P>(simd, self.x.as_ptr().add(at), n);
+            let mut g = load::<S, V, P>(simd, self.dy.as_ptr().add(at), n);
+            if MASK != NONE {
+                let mut gate = x;
+                if MASK == POSITIVE {
+                    gate = load::<S, V, P>(simd, self.a.as_ptr().add(at), n);
+                }
+                for v in 0..V {
+                    if MASK == AFFINE {
+                        gate[v] = simd.mul_add(x[v], scale[v], shift[v]);
+                    }
+                    g[v] = simd.select_gt(gate[v], simd.zero(), g[v], simd.zero());
+                }
+                store::<S, V, P>(simd, self.dy.as_mut_ptr().add(at), n, g);
+            }
+            for v in 0..V {
+                sum[v] = simd.add(sum[v], g[v]);
+                dot[v] = simd.mul_add(g[v], simd.sub(x[v], mean[v]), dot[v]);
+            }
+        }
+    }
+}
+
 impl<const MASK: u8> ByChannels for Reduce<'_, MASK> {
     #[inline(always)]
     fn rows<S: Simd, const V: usize, const P: bool>(&mut self, simd: S, c: usize, n: usize) {
@@ -98,48 +139,22 @@ impl<const MASK: u8> ByChannels for Reduce<'_, MASK> {
         // of the mask's values, and in everything that is per channel.
         unsafe {
             let mean = load::<S, V, P>(simd, self.mean.as_ptr().add(c), n);
-            let (scale, shift) = match MASK {
-                AFFINE => (
-                    load::<S, V, P>(simd, self.a.as_ptr().add(c), n),
-                    load::<S, V, P>(simd, self.b.as_ptr().add(c), n),
-                ),
-                _ => (mean, mean),
-            };
-            let dy = self.dy.as_mut_ptr();
-            let step = |row: usize, sum: &mut [S::V; V], dot: &mut [S::V; V]| {
-                let at = row * channels + c;
-                let x = load::<S, V, P>(simd, self.x.as_ptr().add(at), n);
-                let mut g = load::<S, V, P>(simd, dy.add(at), n);
-                if MASK != NONE {
-                    let gate = match MASK {
-                        AFFINE => {
-                            let mut gate = x;
-                            for v in 0..V {
-                                gate[v] = simd.mul_add(x[v], scale[v], shift[v]);
-                            }
-                            gate
-                        }
-                        _ => load::<S, V, P>(simd, self.a.as_ptr().add(at), n),
-                    };
-                    for v in 0..V {
-                        g[v] = simd.select_gt(gate[v], simd.zero(), g[v], simd.zero());
-                    }
-                    store::<S, V, P>(simd, dy.add(at), n, g);
-                }
-                for v in 0..V {
-                    sum[v] = simd.add(sum[v], g[v]);
-                    dot[v] = simd.mul_add(g[v], simd.sub(x[v], mean[v]), dot[v]);
-                }
-            };
+            let mut terms = [mean; 3];
+            if MASK == AFFINE {
+                terms[1] = load::<S, V, P>(simd, self.a.as_ptr().add(c), n);
+                terms[2] = load::<S, V, P>(simd, self.b.as_ptr().add(c), n);
+            }
             let mut sums = [[simd.zero(); V]; CHAINS];
             let mut dots = [[simd.zero(); V]; CHAINS];
             for r in 0..rows / CHAINS {
                 for i in 0..CHAINS {
-                    step(r * CHAINS + i, &mut sums[i], &mut dots[i]);
+                    let at = ((r * CHAINS + i) * channels + c, n);
+                    self.row::<S, V, P>(simd, at, &terms, &mut sums[i], &mut dots[i]);
                 }
             }
             for r in rows / CHAINS * CHAINS..rows {
-                step(r, &mut sums[0], &mut dots[0]);
+                let at = (r * channels + c, n);
+                self.row::<S, V, P>(simd, at, &terms, &mut sums[0], &mut dots[0]);
             }
             for v in 0..V {
                 sums[0][v] = simd.add(sums[0][v], sums[1][v]);
@@ -204,9 +219,10 @@ impl ByChannels for BackwardApply<'_> {
         // SAFETY: the channels from `c` on exist in each row of `x`, `dy` and
         // `dx`, which are equally long, and in all terms.
         unsafe {
-            let term = |t: &[f32]| load::<S, V, P>(simd, t.as_ptr().add(c), n);
-            let (gain, slope) = (term(self.terms.gain), term(self.terms.slope));
-            let (offset, mean) = (term(self.terms.offset), term(self.terms.mean));
+            let gain = load::<S, V, P>(simd, self.terms.gain.as_ptr().add(c), n);
+            let slope = load::<S, V, P>(simd, self.terms.slope.as_ptr().add(c), n);
+            let offset = load::<S, V, P>(simd, self.terms.offset.as_ptr().add(c), n);
+            let mean = load::<S, V, P>(simd, self.terms.mean.as_ptr().add(c), n);
             for at in (c..self.x.len()).step_by(channels) {
                 let x = load::<S, V, P>(simd, self.x.as_ptr().add(at), n);
                 let mut g = load::<S, V, P>(simd, self.dy.as_ptr().add(at), n);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kernels::buffer::Buffer;
 use kernels::conv::Epilogue;
 use kernels::norm::{self, Moments};
+use kernels::pool;
 use rayon::prelude::*;
 
 use super::forward_program::Step;
@@ -15,6 +16,7 @@ use super::stage::{Stage, shares};
 use super::tape::{Applied, Share, Tape};
 use super::{Training, factors, index, other, packed_of};
 use crate::graph::{Graph, NodeId};
+use crate::op::Op;
 use crate::parameters::Parameters;
 use crate::verbs::Mode;
 use kernels::isa::Isa;
@@ -261,8 +263,23 @@ impl Forward<'_> {
             }
             Unit::Other => {
                 let inputs = reader.all(&inputs(self.graph, id, unit), values);
-                other::forward(self.graph, id, &inputs, y);
+                self.other(id, &inputs, y);
             }
+        }
+    }
+}
+
+impl Forward<'_> {
+    fn other(&self, id: NodeId, inputs: &[&[f32]], y: &mut [f32]) {
+        let (isa, x, shape) = (self.training.isa, inputs[0], self.graph.input_of(id));
+        match &self.graph.nodes()[id].op {
+            Op::MaxPool { window } => pool::max_pool(isa, shape, window, x, y),
+            Op::AveragePool {
+                window,
+                count_padding,
+            } => pool::average_pool(isa, shape, window, *count_padding, x, y),
+            Op::GlobalAveragePool => pool::global_average_pool(isa, shape, x, y),
+            _ => other::forward(self.graph, id, inputs, y),
         }
     }
 }

@@ -1,8 +1,7 @@
-//! Operators without a kernel of their own: a small part of any network.
+//! Operators without a forward kernel of their own: a small part of any network.
 
 use kernels::backward;
 use kernels::geometry::Shape;
-use kernels::reference;
 
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
@@ -80,22 +79,13 @@ pub(in crate::cpu) fn forward(graph: &Graph, id: NodeId, inputs: &[&[f32]], y: &
                     first += channels;
                 }
             }
-            Op::MaxPool { window } => reference::max_pool(input, window, x, y),
-            Op::AveragePool {
-                window,
-                count_padding,
-            } => reference::average_pool(input, window, *count_padding, x, y),
-            Op::GlobalAveragePool => {
-                backward::sum_rows(x, y);
-                let share = 1.0 / input.pixels() as f32;
-                y.iter_mut().for_each(|y| *y *= share);
-            }
-            op => {
+            op @ (Op::Subsample { .. } | Op::Pad { .. } | Op::Flatten) => {
                 y.fill(0.0);
                 runs(op, input, output, |from, to, len| {
                     y[to..to + len].copy_from_slice(&x[from..from + len]);
                 });
             }
+            op => unreachable!("{} has a kernel", op.name()),
         }
     }
 }
