@@ -50,13 +50,22 @@ fn hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(advised) = error.downcast_ref::<Advised>() {
         return Some(advised.hint.clone());
     }
-    let train = error.downcast_ref::<train::TrainError>();
-    let data = error.downcast_ref::<data::DataError>();
-    let record = error.downcast_ref::<record::RecordError>();
-    let file = error.downcast_ref::<network::FileError>();
-    train
-        .and_then(|e| e.hint())
-        .or_else(|| data.and_then(|e| e.hint()))
-        .or_else(|| record.and_then(|e| e.hint()))
-        .or_else(|| file.and_then(|e| e.hint().map(Into::into)))
+    macro_rules! hint_of {
+        ($($kind:ty),*) => {
+            $(if let Some(error) = error.downcast_ref::<$kind>() {
+                return error.hint().map(Into::into);
+            })*
+        };
+    }
+    hint_of!(
+        attack::AttackError,
+        certify::Error,
+        data::DataError,
+        network::FileError,
+        network::ImportError,
+        record::RecordError,
+        report::ReportError,
+        train::TrainError
+    );
+    None
 }

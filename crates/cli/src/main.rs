@@ -7,7 +7,10 @@ mod commands;
 mod common;
 mod config;
 mod failure;
+mod measure;
 mod output;
+mod picture;
+mod plan;
 mod progress;
 
 use std::process::ExitCode;
@@ -30,9 +33,17 @@ enum Command {
     Demo(commands::demo::Flags),
     Data(commands::data::Flags),
     Train(commands::train::Flags),
+    Smooth(commands::smooth::Flags),
     Eval(commands::eval::Flags),
     Predict(commands::predict::Flags),
+    Certify(commands::certify::Flags),
+    Lbound(commands::lbound::Flags),
+    Attack(commands::attack::Flags),
+    Fidelity(commands::fidelity::Flags),
+    Merge(commands::merge::Flags),
+    Report(commands::report::Flags),
     Inspect(commands::inspect::Flags),
+    Convert(commands::convert::Flags),
 }
 
 fn main() -> ExitCode {
@@ -48,9 +59,17 @@ fn main() -> ExitCode {
         Command::Demo(flags) => commands::demo::run(flags),
         Command::Data(flags) => commands::data::run(flags),
         Command::Train(flags) => commands::train::run(flags),
+        Command::Smooth(flags) => commands::smooth::run(flags),
         Command::Eval(flags) => commands::eval::run(flags),
         Command::Predict(flags) => commands::predict::run(flags),
+        Command::Certify(flags) => commands::certify::run(flags),
+        Command::Lbound(flags) => commands::lbound::run(flags),
+        Command::Attack(flags) => commands::attack::run(flags),
+        Command::Fidelity(flags) => commands::fidelity::run(flags),
+        Command::Merge(flags) => commands::merge::run(flags),
+        Command::Report(flags) => commands::report::run(flags),
         Command::Inspect(flags) => commands::inspect::run(flags),
+        Command::Convert(flags) => commands::convert::run(flags),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

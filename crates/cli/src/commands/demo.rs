@@ -21,5 +21,7 @@ pub struct Flags {
 
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
-    train::digits_baseline(&flags.out.join("baseline"), flags.common)
+    let pool = flags.common.start()?;
+    let config = train::digits_config(flags.out.join("baseline"), None)?;
+    train::train_model("baseline", &config, &flags.common, pool).map(|_| ())
 }

@@ -1,24 +1,22 @@
 //! `heatsmooth train`: make a model.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use data::{Augment, Dataset, Split};
+use data::{Dataset, Split};
 use network::architecture::{self, Task};
-use network::{Differentiable, Model, ModelInfo};
+use network::{Cpu, Differentiable, Model};
 use rayon::ThreadPool;
-use record::{DataId, ModelId, RunManifest, Versions};
+use record::{DataId, RunManifest, Versions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use train::methods::Baseline;
-use train::{EpochReport, MODEL_FILE, Observer, Plan, Progress, Run, Schedule, SgdParams};
+use train::methods::{Baseline, Gaussian};
+use train::{Leg, Run};
 
-use crate::common::{Common, Configured, normalisation, open_data, shape_of};
-use crate::failure::advised;
-use crate::progress::Meter;
+use crate::common::{self, Common, Configured, normalisation, open_data, shape_of};
+use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
 use crate::{config, output};
 
 /// Train a model; running the same command again resumes.
@@ -35,6 +33,11 @@ enum Method {
         after_help = "Example: heatsmooth train baseline --data digits --arch smallcnn --out runs/baseline"
     )]
     Baseline(MethodFlags),
+    /// Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.).
+    #[command(
+        after_help = "Example: heatsmooth train gaussian --data digits --arch smallcnn --sigma 0.25 --out runs/gaussian"
+    )]
+    Gaussian(NoisyFlags),
 }
 
 #[derive(Args, Debug)]
@@ -45,6 +48,21 @@ struct MethodFlags {
     configured: Configured,
     #[command(flatten)]
     common: Common,
+}
+
+#[derive(Args, Debug)]
+struct NoisyFlags {
+    #[command(flatten)]
+    noisy: NoisyOptions,
+    #[command(flatten)]
+    flags: MethodFlags,
+}
+
+#[derive(Args, Debug, Serialize)]
+struct NoisyOptions {
+    /// Noise level, in units of pixels scaled to [0, 1].
+    #[arg(long)]
+    sigma: Option<f64>,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -62,92 +80,64 @@ struct Options {
     /// The run folder.
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
-    /// Passes over the data [default: 200; digits: 20].
-    #[arg(long, value_name = "N")]
-    epochs: Option<u32>,
-    /// Images a step [default: 128; digits: 64].
-    #[arg(long, value_name = "N")]
-    batch_size: Option<usize>,
-    /// Learning rate [default: 0.1].
-    #[arg(long)]
-    lr: Option<f64>,
-    /// constant, cosine, one-cycle or piecewise:EPOCHS@FACTOR [default:
-    /// piecewise:60,120,160@0.2; digits: one-cycle].
-    #[arg(long)]
-    schedule: Option<String>,
-    /// Epochs over which the rate first rises from 0 [default: 0].
-    #[arg(long, value_name = "E")]
-    warmup_epochs: Option<f64>,
-    /// Share of the old step that is kept [default: 0.9].
-    #[arg(long)]
-    momentum: Option<f32>,
-    /// Pull towards 0 on weights, never on biases and norms [default: 5e-4].
-    #[arg(long)]
-    weight_decay: Option<f32>,
-    /// Bound on the gradient's norm [default: none].
-    #[arg(long)]
-    clip: Option<f32>,
-    /// Variations of the images: auto or none [default: auto].
-    #[arg(long)]
-    augment: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    plan: PlanArgs,
     /// Input normalisation, mean and std for each channel, as
-    /// `0.49,0.48,0.45/0.25,0.24,0.26`, or none [default: none].
+    /// `0.49,0.48,0.45/0.25,0.24,0.26`, or none.
     #[arg(long, value_name = "MEANS/STDS")]
     normalise: Option<String>,
-    /// Seconds between checkpoints within an epoch [default: 30].
-    #[arg(long, value_name = "S")]
-    checkpoint_seconds: Option<f64>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// A configured training run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Config {
+pub struct Config {
     data: String,
     #[serde(default)]
     root: Option<PathBuf>,
     arch: String,
     out: PathBuf,
-    epochs: u32,
-    batch_size: usize,
-    lr: f64,
-    schedule: Schedule,
-    warmup_epochs: f64,
-    momentum: f32,
-    weight_decay: f32,
-    #[serde(default)]
-    clip: Option<f32>,
-    augment: AugmentChoice,
+    #[serde(flatten)]
+    plan: PlanConfig,
     normalise: String,
-    checkpoint_seconds: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum AugmentChoice {
-    Auto,
-    None,
+    #[serde(default)]
+    sigma: Option<f64>,
 }
 
 /// The paper's settings for CIFAR-10; shorter ones for the embedded digits.
 fn defaults(data: Option<&str>) -> Value {
     let digits = data == Some("digits");
-    json!({
-        "epochs": if digits { 20 } else { 200 },
-        "batch-size": if digits { 64 } else { 128 },
-        "lr": 0.1,
-        "schedule": if digits { "one-cycle" } else { "piecewise:60,120,160@0.2" },
-        "warmup-epochs": 0.0,
-        "momentum": 0.9,
-        "weight-decay": 5e-4,
-        "augment": "auto",
-        "normalise": "none",
-        "checkpoint-seconds": 30.0,
-    })
+    let mut all = shared_defaults();
+    all["epochs"] = json!(if digits { 20 } else { 200 });
+    all["batch-size"] = json!(if digits { 64 } else { 128 });
+    all["lr"] = json!(0.1);
+    all["schedule"] = json!(if digits {
+        "one-cycle"
+    } else {
+        "piecewise:60,120,160@0.2"
+    });
+    all["weight-decay"] = json!(5e-4);
+    all["normalise"] = json!("none");
+    all
+}
+
+/// A run on the embedded digits with default settings, for the demo.
+pub fn digits_config(out: PathBuf, sigma: Option<f64>) -> Result<Config> {
+    let mut options = defaults(Some("digits"));
+    options["data"] = json!("digits");
+    options["arch"] = json!("smallcnn");
+    options["out"] = json!(out);
+    options["sigma"] = json!(sigma);
+    config::resolve(options, None, json!({}))
 }
 
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
-    let Method::Baseline(flags) = flags.method;
+    let (name, flags, noisy) = match flags.method {
+        Method::Baseline(flags) => ("baseline", flags, None),
+        Method::Gaussian(NoisyFlags { noisy, flags }) => ("gaussian", flags, Some(noisy)),
+    };
     let MethodFlags {
         options,
         configured,
@@ -162,27 +152,58 @@ pub fn run(flags: Flags) -> Result<()> {
     }
     let file = configured.config.as_deref();
     let data = config::peek("data", file, &options)?;
-    let config: Config = config::resolve(defaults(data.as_deref()), file, &options)?;
+    let mut defaults = defaults(data.as_deref());
+    if let Some(sigma) = noisy.and_then(|n| n.sigma) {
+        defaults["sigma"] = json!(sigma);
+    }
+    let config: Config = config::resolve(defaults, file, &options)?;
     if configured.print_config {
         return output::print(&config::print(&config)?);
     }
     let pool = common.start()?;
-    train_baseline(&config, &common, pool)
+    train_model(name, &config, &common, pool).map(|_| ())
 }
 
-fn train_baseline(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> Result<()> {
+/// Trains by the named method; returns the model's file.
+pub fn train_model(
+    name: &'static str,
+    config: &Config,
+    common: &Common,
+    pool: Arc<ThreadPool>,
+) -> Result<PathBuf> {
+    let mut method: Box<dyn train::Method<Cpu>> = match (name, config.sigma) {
+        ("baseline", _) => Box::new(Baseline),
+        (_, Some(sigma)) => Box::new(Gaussian {
+            sigma: common::sigma(sigma)?,
+        }),
+        (_, None) => {
+            return Err(crate::failure::advised(
+                "--sigma is required",
+                "give the noise level in units of pixels scaled to [0, 1], such as 0.1",
+            ));
+        }
+    };
+    let sigma = config.sigma.filter(|_| name != "baseline");
     let train_set = open_data(&config.data, Split::Train, config.root.clone(), None)?;
     let test_set = open_data(&config.data, Split::Test, config.root.clone(), None)?;
-    let plan = plan(config, &train_set, common.seed);
-    plan.check()?;
-    let model = fresh_model(config, &train_set, &plan)?;
+    let plan = config.plan.plan(&train_set, common.seed)?;
+    let input = shape_of(&train_set);
+    let mut task = Task::new(input, train_set.classes().len());
+    if config.normalise != "none" {
+        let (mean, std) = normalisation(&config.normalise, input.channels)?;
+        task = task.normalised(&mean, &std);
+    }
+    let graph = architecture::build(&config.arch, &task)?;
+    let mut info = provenance(&train_set, name, sigma, json!(plan));
+    info.architecture = Some(config.arch.clone());
+    let model = Model::initialised(graph, plan.seed, info);
     let manifest = RunManifest {
         format: RunManifest::FORMAT.into(),
         version: RunManifest::VERSION,
         command: "train".into(),
-        method: "baseline".into(),
+        method: name.into(),
         label: None,
-        sigma: None,
+        sigma,
         configuration: json!({"arch": config.arch, "normalise": config.normalise, "plan": plan}),
         seed: common.seed,
         data: data_id(&train_set),
@@ -192,110 +213,22 @@ fn train_baseline(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> Re
         started: None,
         finished: None,
     };
-    let path = config.out.join(RunManifest::FILE);
-    manifest.claim(&path)?;
-    let mut network = network::Cpu::new(&model, pool);
+    manifest.claim(&config.out.join(RunManifest::FILE))?;
+    let mut network = Cpu::new(&model, pool);
     let run = Run {
         folder: config.out.clone(),
         train: &train_set,
         test: Some(&test_set),
-        checkpoint_every: Duration::try_from_secs_f64(config.checkpoint_seconds).map_err(|_| {
-            advised(
-                "--checkpoint-seconds makes no sense",
-                "give a positive number",
-            )
-        })?,
+        checkpoint_every: config.plan.checkpoint_every()?,
+        leg: Leg::ONLY,
     };
     let mut teller = Teller::new(common.quiet);
-    train::train(&mut network, &mut Baseline, &plan, &run, &mut teller)?;
-    let last = teller.finish();
+    train::train(&mut network, method.as_mut(), &plan, &run, &mut teller)?;
     let model = Model {
         parameters: network.parameters().clone(),
         ..model
     };
-    finish(&config.out, &model, manifest, common, last)
-}
-
-/// Writes the model and completes the manifest; prints the summary.
-fn finish(
-    out: &Path,
-    model: &Model,
-    manifest: RunManifest,
-    common: &Common,
-    last: Option<EpochReport>,
-) -> Result<()> {
-    let bytes = model.to_bytes();
-    let file = out.join(MODEL_FILE);
-    record::atomic::write(&file, &bytes)?;
-    let manifest = RunManifest {
-        model: Some(ModelId {
-            sha256: network::file::sha256(&bytes),
-            path: Some(MODEL_FILE.into()),
-        }),
-        ..manifest
-    };
-    manifest.write(&out.join(RunManifest::FILE))?;
-    let accuracy = last.as_ref().and_then(|report| {
-        let found = report
-            .values
-            .iter()
-            .find(|(name, _)| *name == "test_accuracy");
-        found.map(|(_, value)| *value)
-    });
-    let mut text = format!("{}: {} trained\n", file.display(), manifest.method);
-    if let Some(accuracy) = accuracy {
-        text += &format!(
-            "  test accuracy {} (clean; guarantee: empirical)\n",
-            output::percent(accuracy)
-        );
-    }
-    let value = json!({"model": file.display().to_string(), "sha256": manifest.model.map(|m| m.sha256), "test_accuracy": accuracy});
-    output::summary(common.json, &value, &text)
-}
-
-fn plan(config: &Config, dataset: &Dataset, seed: u64) -> Plan {
-    Plan {
-        epochs: config.epochs,
-        batch_size: config.batch_size,
-        lr: config.lr,
-        schedule: config.schedule.clone(),
-        warmup_epochs: config.warmup_epochs,
-        sgd: SgdParams {
-            momentum: config.momentum,
-            weight_decay: config.weight_decay,
-            clip: config.clip,
-        },
-        augment: match config.augment {
-            AugmentChoice::Auto => dataset.default_augment(),
-            AugmentChoice::None => Augment::None,
-        },
-        seed,
-    }
-}
-
-/// A network of the wanted architecture with random weights.
-fn fresh_model(config: &Config, dataset: &Dataset, plan: &Plan) -> Result<Model> {
-    let input = shape_of(dataset);
-    let mut task = Task::new(input, dataset.classes().len());
-    if config.normalise != "none" {
-        let (mean, std) = normalisation(&config.normalise, input.channels)?;
-        task = task.normalised(&mean, &std);
-    }
-    let graph = architecture::build(&config.arch, &task)?;
-    let Value::Object(hyper_parameters) = serde_json::to_value(plan)? else {
-        unreachable!("a plan is a struct");
-    };
-    let info = ModelInfo {
-        architecture: Some(config.arch.clone()),
-        classes: dataset.classes().to_vec(),
-        method: Some("baseline".into()),
-        hyper_parameters,
-        data: Some(dataset.name().into()),
-        data_sha256: Some(dataset.hash().into()),
-        version: Some(env!("CARGO_PKG_VERSION").into()),
-        ..ModelInfo::default()
-    };
-    Ok(Model::initialised(graph, plan.seed, info))
+    finish(&config.out, &model, manifest, common, teller.finish())
 }
 
 /// How a data set is named in records.
@@ -314,80 +247,4 @@ pub fn versions(threads: usize) -> Versions {
         isa: network::Isa::detect().name().into(),
         threads,
     }
-}
-
-/// Shows a run on stderr and remembers its last epoch.
-pub struct Teller {
-    quiet: bool,
-    meter: Option<Meter>,
-    resumed: u64,
-    last: Option<EpochReport>,
-}
-
-impl Teller {
-    /// Silent if `quiet`.
-    pub fn new(quiet: bool) -> Self {
-        Self {
-            quiet,
-            meter: None,
-            resumed: 0,
-            last: None,
-        }
-    }
-
-    /// The report of the last epoch, if one was run here.
-    pub fn finish(self) -> Option<EpochReport> {
-        if let Some(meter) = self.meter {
-            meter.finish();
-        }
-        self.last
-    }
-}
-
-impl Observer for Teller {
-    fn step(&mut self, progress: &Progress) -> std::ops::ControlFlow<()> {
-        let (quiet, resumed) = (self.quiet, self.resumed);
-        let meter = self.meter.get_or_insert_with(|| {
-            let mut meter = Meter::new(quiet, "steps", progress.steps);
-            meter.resume(resumed);
-            meter
-        });
-        meter.set(progress.step, || {
-            format!(
-                "epoch {}/{} loss {:.4}",
-                progress.epoch, progress.epochs, progress.loss
-            )
-        });
-        std::ops::ControlFlow::Continue(())
-    }
-
-    fn epoch(&mut self, report: &EpochReport) {
-        if let Some(meter) = &self.meter {
-            let values: Vec<String> = report
-                .values
-                .iter()
-                .map(|(name, v)| format!("{name} {v:.4}"))
-                .collect();
-            meter.line(&format!("epoch {}: {}", report.epoch, values.join(", ")));
-        }
-        self.last = Some(report.clone());
-    }
-
-    fn resumed(&mut self, step: u64) {
-        self.resumed = step;
-        if !self.quiet {
-            eprintln!("resuming at step {step}");
-        }
-    }
-}
-
-/// The baseline of the demo.
-pub fn digits_baseline(out: &Path, common: Common) -> Result<()> {
-    let mut options = defaults(Some("digits"));
-    options["data"] = "digits".into();
-    options["arch"] = "smallcnn".into();
-    options["out"] = out.display().to_string().into();
-    let config: Config = config::resolve(options, None, json!({}))?;
-    let pool = common.start()?;
-    train_baseline(&config, &common, pool)
 }

@@ -1,0 +1,260 @@
+//! `heatsmooth smooth`: HeatSmoothing of a given model.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use data::Split;
+use network::{Cpu, Model, ModelInfo};
+use rayon::ThreadPool;
+use record::{ModelId, RunManifest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use train::methods::HeatParams;
+use train::{HeatRun, Leg, Run};
+
+use crate::commands::train::{data_id, versions};
+use crate::common::{Common, Configured, DataConfig, ModelArgs, ModelConfig, load_both, open_data};
+use crate::failure::advised;
+use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
+use crate::{config, output};
+
+/// Shipped configurations.
+const PRESETS: [(&str, &str); 3] = [
+    (
+        "cifar10-paper",
+        include_str!("../../presets/smooth-cifar10-paper.toml"),
+    ),
+    (
+        "imagenet-paper",
+        include_str!("../../presets/smooth-imagenet-paper.toml"),
+    ),
+    (
+        "one-epoch",
+        include_str!("../../presets/smooth-one-epoch.toml"),
+    ),
+];
+
+/// Turn a model into its own Gaussian average (HeatSmoothing, Algorithm 1);
+/// labels are never used. Running the same command again resumes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: heatsmooth smooth --model runs/baseline/model.safetensors --data digits --sigma 0.25 --out runs/heat"
+)]
+pub struct Flags {
+    #[command(flatten)]
+    options: Options,
+    /// Start from shipped settings: cifar10-paper, imagenet-paper or one-epoch.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    #[command(flatten)]
+    configured: Configured,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Options {
+    #[command(flatten)]
+    #[serde(flatten)]
+    model: ModelArgs,
+    /// The data set: a name, or a folder of class folders of images.
+    #[arg(long)]
+    data: Option<String>,
+    /// The folder of data sets [default: $HEATSMOOTH_DATA, or the platform's].
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// The run folder.
+    #[arg(long, value_name = "RUN")]
+    out: Option<PathBuf>,
+    /// Noise level whose average is wanted, in units of pixels scaled to [0, 1].
+    #[arg(long)]
+    sigma: Option<f64>,
+    /// Scale of the gradient term; 0.5 is true Gaussian averaging, the paper
+    /// takes 5 [default: 5].
+    #[arg(long)]
+    lambda: Option<f64>,
+    /// Steps of the heat equation, each with its own student [default: 1].
+    #[arg(long, value_name = "N")]
+    timesteps: Option<u32>,
+    /// Random projections of the Jacobian a step [default: 1].
+    #[arg(long)]
+    kappa: Option<u32>,
+    /// Finite-difference step [default: 0.1].
+    #[arg(long, value_name = "D")]
+    fd_step: Option<f64>,
+    /// Distance to the teacher: l2, kl or l2-prob [default: l2].
+    #[arg(long)]
+    fit: Option<String>,
+    /// Where a student starts: warm (the teacher's weights) or reinit [default:
+    /// warm].
+    #[arg(long)]
+    start: Option<String>,
+    /// How projections add up: unbiased, or the paper's plain sum [default:
+    /// unbiased].
+    #[arg(long)]
+    scale: Option<String>,
+    /// Divide the loss by the variance of the teacher's outputs: true or false
+    /// [default: true].
+    #[arg(long, value_name = "BOOL")]
+    scale_free: Option<bool>,
+    /// Share of the student's inputs that get noise [default: 0].
+    #[arg(long, value_name = "SHARE")]
+    noisy_share: Option<f64>,
+    /// Keep all iterates f1, f2, ... beside the model.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    keep_iterates: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    plan: PlanArgs,
+}
+
+/// A configured heat-smoothing run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Config {
+    #[serde(flatten)]
+    model: ModelConfig,
+    data: String,
+    #[serde(default)]
+    root: Option<PathBuf>,
+    out: PathBuf,
+    #[serde(flatten)]
+    heat: HeatParams,
+    keep_iterates: bool,
+    #[serde(flatten)]
+    plan: PlanConfig,
+}
+
+/// The warm recipe: minutes on a pretrained network.
+fn defaults(data: Option<&str>) -> Value {
+    let digits = data == Some("digits");
+    let mut all = shared_defaults();
+    let own = json!({
+        "lambda": 5.0, "timesteps": 1, "kappa": 1, "fd-step": 0.1, "fit": "l2", "start": "warm",
+        "scale": "unbiased", "scale-free": true, "noisy-share": 0.0, "keep-iterates": false,
+        "epochs": if digits { 40 } else { 2 }, "batch-size": if digits { 64 } else { 128 },
+        "lr": 0.05, "schedule": "cosine", "weight-decay": 0.0, "clip": 1.0,
+    });
+    if let (Value::Object(all), Value::Object(own)) = (&mut all, own) {
+        all.extend(own);
+    }
+    all
+}
+
+/// A run on the embedded digits with default settings, for the demo.
+pub fn digits_config(model: PathBuf, out: PathBuf, sigma: f64, lambda: f64) -> Result<Config> {
+    let mut options = defaults(Some("digits"));
+    options["model"] = json!(model);
+    options["data"] = json!("digits");
+    options["out"] = json!(out);
+    options["sigma"] = json!(sigma);
+    options["lambda"] = json!(lambda);
+    config::resolve(options, None, json!({}))
+}
+
+/// Runs the command.
+pub fn run(flags: Flags) -> Result<()> {
+    let file = flags.configured.config.as_deref();
+    let data = config::peek("data", file, &flags.options)?;
+    let mut defaults = defaults(data.as_deref());
+    if let Some(name) = &flags.preset {
+        let preset = PRESETS.iter().find(|(n, _)| n == name);
+        let names: Vec<&str> = PRESETS.iter().map(|(n, _)| *n).collect();
+        let (_, text) = preset.ok_or_else(|| {
+            advised(
+                format!("no preset is called `{name}`"),
+                format!("there are {}", names.join(", ")),
+            )
+        })?;
+        let preset: toml::Table = toml::from_str(text)?;
+        for (key, value) in preset {
+            defaults[key] = serde_json::to_value(value)?;
+        }
+    }
+    let config: Config = config::resolve(defaults, file, &flags.options)?;
+    if flags.configured.print_config {
+        return output::print(&config::print(&config)?);
+    }
+    let pool = flags.common.start()?;
+    smooth_model(&config, &flags.common, pool).map(|_| ())
+}
+
+/// Smooths a model; returns the new model's file.
+pub fn smooth_model(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> Result<PathBuf> {
+    config.heat.check()?;
+    let data = DataConfig {
+        data: config.data.clone(),
+        split: Split::Train,
+        root: config.root.clone(),
+    };
+    let (loaded, train_set) = load_both(&config.model, &data, common.quiet)?;
+    let f = loaded.model;
+    let test_set = open_data(
+        &config.data,
+        Split::Test,
+        config.root.clone(),
+        Some(f.graph.input()),
+    )?;
+    let plan = config.plan.plan(&train_set, common.seed)?;
+    let settings = json!({"heat": config.heat, "plan": plan});
+    let manifest = RunManifest {
+        format: RunManifest::FORMAT.into(),
+        version: RunManifest::VERSION,
+        command: "smooth".into(),
+        method: "heat".into(),
+        label: None,
+        sigma: Some(config.heat.sigma),
+        configuration: settings.clone(),
+        seed: common.seed,
+        data: data_id(&train_set),
+        parent: Some(ModelId {
+            sha256: loaded.sha256.clone(),
+            path: Some(config.model.model.display().to_string()),
+        }),
+        model: None,
+        versions: versions(pool.current_num_threads()),
+        started: None,
+        finished: None,
+    };
+    let found = manifest.claim(&config.out.join(RunManifest::FILE))?;
+    let file = config.out.join(train::MODEL_FILE);
+    if found.is_some_and(|found| found.model.is_some()) && file.exists() {
+        if !common.quiet {
+            eprintln!("{}: already smoothed", file.display());
+        }
+        return Ok(file);
+    }
+    let mut heat = HeatRun {
+        params: config.heat.clone(),
+        plan,
+        run: Run {
+            folder: config.out.clone(),
+            train: &train_set,
+            test: Some(&test_set),
+            checkpoint_every: config.plan.checkpoint_every()?,
+            leg: Leg::ONLY,
+        },
+        keep_iterates: config.keep_iterates,
+    };
+    let mut teller = Teller::new(common.quiet);
+    let executor = |model: &Model| Cpu::new(model, Arc::clone(&pool));
+    let v = train::smooth(&f, &mut heat, executor, &mut teller)?;
+    let info = ModelInfo {
+        architecture: f.info.architecture.clone(),
+        parent_sha256: Some(loaded.sha256),
+        ..provenance(&train_set, "heat", Some(config.heat.sigma), settings)
+    };
+    let file = finish(
+        &config.out,
+        &Model { info, ..v },
+        manifest,
+        common,
+        teller.finish(),
+    )?;
+    heat.tidy()?;
+    Ok(file)
+}
