@@ -1,0 +1,81 @@
+//! Figures over many outcomes.
+
+use crate::outcome::{Outcome, Status};
+
+/// Median and mean of L2 distances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distances {
+    /// The middle one.
+    pub median: f64,
+    /// Their average.
+    pub mean: f64,
+}
+
+/// Counts and distances of an attack on many images.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// All images.
+    pub images: usize,
+    /// Of these, not attacked because the clean image met the goal.
+    pub already_wrong: usize,
+    /// Attacked with success.
+    pub broken: usize,
+    /// Attacked in vain.
+    pub failed: usize,
+    /// Broken among the attacked; `None` if nothing was attacked.
+    pub success_rate: Option<f64>,
+    /// Over the broken images; `None` if there are none.
+    pub distances: Option<Distances>,
+    /// Broken images whose distance is set by the number of steps.
+    pub at_floor: usize,
+}
+
+impl Summary {
+    /// Counts outcomes. A failure is a failure, never a distance.
+    pub fn new(outcomes: &[Outcome]) -> Self {
+        let count = |status| outcomes.iter().filter(|o| o.status == status).count();
+        let (broken, failed) = (count(Status::Broken), count(Status::Failed));
+        let attacked = broken + failed;
+        let mut distances: Vec<f64> = outcomes
+            .iter()
+            .filter(|o| o.status == Status::Broken)
+            .filter_map(|o| o.l2)
+            .collect();
+        Self {
+            images: outcomes.len(),
+            already_wrong: count(Status::AlreadyWrong),
+            broken,
+            failed,
+            success_rate: (attacked > 0).then(|| broken as f64 / attacked as f64),
+            distances: statistics(&mut distances, false),
+            at_floor: outcomes.iter().filter(|o| o.at_floor).count(),
+        }
+    }
+}
+
+impl Distances {
+    /// The paper's convention: over all images, those already wrong at 0 and
+    /// failures at the norm of what the attack gave back (about `eps` for PGD,
+    /// 0 for DDN), with the lower of two middle values as median.
+    pub fn paper_convention(outcomes: &[Outcome]) -> Option<Self> {
+        let mut distances: Vec<f64> = outcomes.iter().map(|o| o.last_l2).collect();
+        statistics(&mut distances, true)
+    }
+}
+
+fn statistics(values: &mut [f64], lower: bool) -> Option<Distances> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let below = values[(n - 1) / 2];
+    Some(Distances {
+        median: if lower {
+            below
+        } else {
+            (below + values[n / 2]) / 2.0
+        },
+        mean: values.iter().sum::<f64>() / n as f64,
+    })
+}
