@@ -40,7 +40,7 @@ fn taps(source: usize, start: f64, length: f64, outputs: usize) -> Vec<Taps> {
     (0..outputs).map(one).collect()
 }
 
-/// Resizes a region of an image with `channels` bytes a pixel to
+/// Resizes a region of an image with `channels` (1 or 3) bytes a pixel to
 /// `[height, width]`. Only rows and columns that the region needs are read.
 pub(crate) fn resize(
     bytes: &[u8],
@@ -48,36 +48,44 @@ pub(crate) fn resize(
     [left, top, region_width, region_height]: Region,
     [height, width]: [usize; 2],
 ) -> Vec<u8> {
-    let columns = taps(source_width, left, region_width, width);
+    let mut columns = taps(source_width, left, region_width, width);
     let rows = taps(source_height, top, region_height, height);
-    // Source rows that any output row reads.
-    let begin = rows.iter().map(|t| t.first).min().unwrap_or(0);
-    let end = rows.iter().map(|t| t.first + t.weights.len()).max();
-    let end = end.unwrap_or(0);
-    let mut narrow = vec![0f32; (end - begin) * width * channels];
-    for (y, out) in narrow.chunks_exact_mut(width * channels).enumerate() {
-        let row = &bytes[(begin + y) * source_width * channels..];
-        for (taps, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {
-            let pixels = row[taps.first * channels..].chunks_exact(channels);
-            for (pixel, w) in pixels.zip(&taps.weights) {
-                for (out, &v) in out.iter_mut().zip(pixel) {
-                    *out += w * f32::from(v);
-                }
+    // Source columns that any output pixel reads.
+    let begin = columns.iter().map(|t| t.first).min().unwrap_or(0);
+    let end = columns.iter().map(|t| t.first + t.weights.len()).max();
+    let end = end.unwrap_or(begin);
+    columns.iter_mut().for_each(|taps| taps.first -= begin);
+    // Down first: whole rows are added up, which the compiler vectorises, and
+    // the slower way across is left with as few rows as there are outputs.
+    let mut line = vec![0f32; (end - begin) * channels];
+    let mut result = Vec::with_capacity(height * width * channels);
+    for taps in &rows {
+        line.fill(0.0);
+        for (row, w) in (taps.first..).zip(&taps.weights) {
+            let row = &bytes[(row * source_width + begin) * channels..][..line.len()];
+            for (sum, &v) in line.iter_mut().zip(row) {
+                *sum += w * f32::from(v);
             }
         }
+        match channels {
+            3 => across::<3>(&line, &columns, &mut result),
+            _ => across::<1>(&line, &columns, &mut result),
+        }
     }
-    let mut result = Vec::with_capacity(height * width * channels);
-    let mut sum = vec![0f32; width * channels];
-    for taps in &rows {
-        sum.fill(0.0);
-        let lines =
-            narrow[(taps.first - begin) * width * channels..].chunks_exact(width * channels);
-        for (line, w) in lines.zip(&taps.weights) {
-            for (sum, v) in sum.iter_mut().zip(line) {
+    result
+}
+
+/// Appends the output pixels of one line, rounded to bytes.
+fn across<const CHANNELS: usize>(line: &[f32], columns: &[Taps], result: &mut Vec<u8>) {
+    let (pixels, _) = line.as_chunks::<CHANNELS>();
+    for taps in columns {
+        let mut sums = [0f32; CHANNELS];
+        for (pixel, w) in pixels[taps.first..].iter().zip(&taps.weights) {
+            for (sum, v) in sums.iter_mut().zip(pixel) {
                 *sum += w * v;
             }
         }
-        result.extend(sum.iter().map(|v| v.round().clamp(0.0, 255.0) as u8));
+        // Adding a half and cutting off rounds; the cast keeps to 0..=255.
+        result.extend(sums.map(|sum| (sum + 0.5) as u8));
     }
-    result
 }
