@@ -1,7 +1,7 @@
 //! Evaluates copies of images a few at a time and averages as it goes.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use network::{Differentiable, Mode};
 
@@ -12,22 +12,19 @@ use crate::error::AttackError;
 /// Activations kept for one backward pass, roughly, in bytes.
 const TAPE_BYTES: usize = 1 << 30;
 
-/// More copies a pass than this do not make a network faster.
-const MAX_COPIES: usize = 256;
+/// Fewer copies a pass than this leave threads idle, more do not make a network
+/// faster.
+const COPIES: RangeInclusive<usize> = 8..=256;
 
 /// Copies a pass: bounds the memory, whatever the batch and the number of
 /// noises. Results do not depend on it.
-pub fn copies_per_pass<N: Differentiable>(network: &N) -> usize {
+fn copies_per_pass<N: Differentiable>(network: &N) -> usize {
     let graph = network.graph();
-    let floats: usize = (0..graph.nodes().len())
-        .map(|id| graph.shape(id).len())
-        .sum();
+    let nodes = 0..graph.nodes().len();
+    let floats: usize = nodes.map(|id| graph.shape(id).len()).sum();
     // Twice: activations, and their gradients on the way back.
     let fit = TAPE_BYTES / (2 * size_of::<f32>() * floats);
-    fit.clamp(
-        rayon::current_num_threads(),
-        MAX_COPIES.max(rayon::current_num_threads()),
-    )
+    fit.clamp(*COPIES.start(), *COPIES.end())
 }
 
 /// Running average over the copies of one image.
@@ -89,7 +86,7 @@ impl Average {
 }
 
 /// The averages of a batch under way.
-pub struct Averages<'a> {
+struct Averages<'a> {
     points: &'a Points<'a>,
     classes: usize,
     samples: usize,
