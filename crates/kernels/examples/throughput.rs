@@ -12,21 +12,18 @@ use heatsmooth_kernels::geometry::{ConvShape, Shape, Window};
 use heatsmooth_kernels::isa::Isa;
 use std::time::{Duration, Instant};
 
-/// Median seconds of a call, over rounds of at least a millisecond each.
+/// Seconds of a call in the best of several rounds of a millisecond or more.
 fn seconds(mut f: impl FnMut()) -> f64 {
     f();
     let once = Instant::now();
     f();
     let repeat = (1e-3 / once.elapsed().as_secs_f64()).ceil().max(1.0) as u32;
-    let mut rounds: Vec<Duration> = (0..7)
-        .map(|_| {
-            let start = Instant::now();
-            (0..repeat).for_each(|_| f());
-            start.elapsed() / repeat
-        })
-        .collect();
-    rounds.sort();
-    rounds[rounds.len() / 2].as_secs_f64()
+    let rounds = (0..15).map(|_| {
+        let start = Instant::now();
+        (0..repeat).for_each(|_| f());
+        start.elapsed() / repeat
+    });
+    rounds.min().unwrap_or(Duration::MAX).as_secs_f64()
 }
 
 fn main() {

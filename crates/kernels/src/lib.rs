@@ -23,4 +23,5 @@ pub mod norm;
 pub mod pool;
 pub mod reference;
 pub mod simd;
+pub mod team;
 mod winograd;

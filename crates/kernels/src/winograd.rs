@@ -27,7 +27,7 @@ use tiles::Patch;
 use transform::{Filtering, Four, Two};
 
 /// Most tiles of a chunk.
-const MOST_TILES: usize = 96;
+const MOST_TILES: usize = 48;
 /// With fewer tiles than this a thread, threads share them and split the
 /// output channels: reading the weights costs more than the products.
 const FEW_TILES: usize = 6;
@@ -71,23 +71,12 @@ impl Winograd {
         ]
     }
 
-    /// Tiles of a chunk: `V` and `M` in half of the second-level cache, but
-    /// enough tiles that reading the weights does not dominate.
+    /// Tiles of a chunk: few, so that `V` and `M` stay in the second-level
+    /// cache, but enough that reading large weights does not dominate.
     fn chunk(&self, images: usize) -> usize {
         let [down, across] = self.grid();
-        let floats = self.positions() * (self.channels() + self.panels.padded());
-        let fits = (1 << 16) / floats;
-        let least = if self.weights.len() < 1 << 16 { 12 } else { 24 };
-        let least = if self.weights.len() < 1 << 18 {
-            least
-        } else {
-            48
-        };
-        fits.max(least)
-            .min(MOST_TILES)
-            .next_multiple_of(6)
-            .min(images * down * across)
-            .max(1)
+        let tiles = if self.weights.len() < 1 << 18 { 24 } else { 48 };
+        tiles.min(images * down * across).max(1)
     }
 
     /// Input channels, filled up to whole vectors.
@@ -196,15 +185,28 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
         let m = &mut rest[..A * A * m_stride];
         let width = w.panels.width();
         let channels = panels.start * width..(panels.end * width).min(output.channels);
-        let place = |tile: usize| {
-            let (image, tile) = (tile / (down * across), tile % (down * across));
-            (image, tile / across * M, tile % across * M)
-        };
+        // Image, top and left of the tiles of a chunk, counted up: divisions
+        // would cost as much as a transform.
+        let mut places = [(0, 0, 0); MOST_TILES];
+        let in_image = tiles.start % (down * across);
+        let mut next = (
+            tiles.start / (down * across),
+            in_image / across * M,
+            in_image % across * M,
+        );
         let mut first = tiles.start;
         while first < tiles.end {
             let count = chunk.min(tiles.end - first);
-            for t in 0..count {
-                let (image, top, left) = place(first + t);
+            for (t, place) in places[..count].iter_mut().enumerate() {
+                let (image, top, left) = next;
+                *place = next;
+                next.2 += M;
+                if next.2 >= across * M {
+                    (next.1, next.2) = (next.1 + M, 0);
+                }
+                if next.1 >= down * M {
+                    (next.0, next.1) = (next.0 + 1, 0);
+                }
                 let padding = w.shape.window.padding;
                 let patch = Patch {
                     shape: input,
@@ -216,8 +218,7 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
                 tiles::forward::<S, F, A, M>(s, &patch, &mut v[t * w.channels()..], v_stride);
             }
             products::<S, A>(s, w, panels.clone(), count, v, v_stride, m, m_stride);
-            for t in 0..count {
-                let (image, top, left) = place(first + t);
+            for (t, &(image, top, left)) in places[..count].iter().enumerate() {
                 let at = image * output.len();
                 // SAFETY: `y` and the residual hold all images; this tile's
                 // channels are ours alone by the contract of `Winograd::run`.

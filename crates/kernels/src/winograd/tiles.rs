@@ -35,18 +35,27 @@ pub(crate) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usiz
     assert!(patch.zeros.len() >= channels);
     assert!(v.len() >= (A * A - 1) * stride + channels.next_multiple_of(S::LANES));
     let inside = |at: isize, size: usize| at >= 0 && at.cast_unsigned() < size;
+    let fits = |at: isize, size: usize| at >= 0 && at.cast_unsigned() + A <= size;
     // Addresses of the pixels, those beyond the border at the zeros.
     let mut pixels = [[patch.zeros.as_ptr(); A]; A];
-    for (i, row) in pixels.iter_mut().enumerate() {
-        let y = patch.top + i.cast_signed();
-        if !inside(y, height) {
-            continue;
+    if fits(patch.top, height) && fits(patch.left, width) {
+        let first = (patch.top.cast_unsigned() * width + patch.left.cast_unsigned()) * channels;
+        for i in 0..A {
+            for j in 0..A {
+                // SAFETY: all of the patch lies inside the image.
+                pixels[i][j] = unsafe { patch.x.as_ptr().add(first + (i * width + j) * channels) };
+            }
         }
-        for (j, pixel) in row.iter_mut().enumerate() {
-            let x = patch.left + j.cast_signed();
-            if inside(x, width) {
-                let at = (y.cast_unsigned() * width + x.cast_unsigned()) * channels;
-                *pixel = patch.x[at..].as_ptr();
+    } else {
+        for i in 0..A {
+            let y = patch.top + i.cast_signed();
+            for j in 0..A {
+                let x = patch.left + j.cast_signed();
+                if inside(y, height) && inside(x, width) {
+                    let at = (y.cast_unsigned() * width + x.cast_unsigned()) * channels;
+                    // SAFETY: this pixel lies inside the image.
+                    pixels[i][j] = unsafe { patch.x.as_ptr().add(at) };
+                }
             }
         }
     }
