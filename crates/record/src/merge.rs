@@ -181,33 +181,44 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
     };
     let mut sorted = images.clone();
     sorted.sort_unstable();
-    let expected: Vec<u64> = part.manifest.selection.indices().collect();
-    if sorted == expected {
-        return Ok(images
-            .into_iter()
-            .zip(table.lines().map(|(_, line)| line))
-            .collect());
-    }
+    let selection = part.manifest.selection;
     let Shard { index, count } = part.shard;
     let path = part.path.display();
-    let (reason, hint) = match expected
-        .iter()
-        .find(|image| sorted.binary_search(image).is_err())
-    {
-        Some(image) => (
-            format!(
-                "shard {index}/{count} ({path}) has {} of {} images; image {image} is missing",
-                sorted.len(),
-                expected.len()
-            ),
-            "run that shard's command again: it continues where it stopped",
-        ),
-        None => (
-            format!("shard {index}/{count} ({path}) holds images that are not its own"),
+    let mut found = sorted.iter();
+    for image in selection.indices() {
+        match found.next() {
+            Some(&next) if next == image => {}
+            Some(&next) if next < image => {
+                let reason = format!(
+                    "shard {index}/{count} ({path}) holds image {next}, which is not its own"
+                );
+                return Err(shards_error(
+                    reason,
+                    "remove that log and run the shard again",
+                ));
+            }
+            _ => {
+                let (rows, of) = (sorted.len(), selection.len());
+                let reason = format!(
+                    "shard {index}/{count} ({path}) has {rows} of {of} images; image {image} is missing"
+                );
+                let hint = "run that shard's command again: it continues where it stopped";
+                return Err(shards_error(reason, hint));
+            }
+        }
+    }
+    if let Some(next) = found.next() {
+        let reason =
+            format!("shard {index}/{count} ({path}) holds image {next}, which is not its own");
+        return Err(shards_error(
+            reason,
             "remove that log and run the shard again",
-        ),
-    };
-    Err(shards_error(reason, hint))
+        ));
+    }
+    Ok(images
+        .into_iter()
+        .zip(table.lines().map(|(_, line)| line))
+        .collect())
 }
 
 fn images<R: Row>(table: &Table) -> Result<Vec<u64>, RecordError> {

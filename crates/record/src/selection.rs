@@ -38,21 +38,39 @@ impl Selection {
         }
     }
 
+    /// How many images.
+    pub fn len(&self) -> u64 {
+        let (first, stride) = self.first_and_stride();
+        match first {
+            Some(first) if first < self.end => (self.end - first - 1) / stride + 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The images, ascending. Shards take turns (I, I+N, I+2N, ... of the
     /// selected images), so that each has an equal share of easy and hard ones.
     pub fn indices(&self) -> impl Iterator<Item = u64> + use<> {
+        let (first, stride) = self.first_and_stride();
+        let end = self.end;
+        std::iter::successors(first, move |index| index.checked_add(stride))
+            .take_while(move |&index| index < end)
+    }
+
+    fn first_and_stride(&self) -> (Option<u64>, u64) {
         let step = self.step.max(1);
-        let (offset, stride) = match self.shard {
+        let (offset, count) = match self.shard {
             Some(Shard { index, count }) => (index.saturating_sub(1), count.max(1)),
             None => (0, 1),
         };
         let first = offset
             .checked_mul(step)
             .and_then(|skip| self.start.checked_add(skip));
-        let stride = step.saturating_mul(stride);
-        let end = self.end;
-        std::iter::successors(first, move |index| index.checked_add(stride))
-            .take_while(move |&index| index < end)
+        (first, step.saturating_mul(count))
     }
 }
 
@@ -86,6 +104,8 @@ mod tests {
             let mut parts: Vec<u64> = (1..=count)
                 .flat_map(|index| Selection { shard: Some(Shard { index, count }), ..whole }.indices())
                 .collect();
+            let whole_len = whole.len();
+            prop_assert_eq!(parts.len() as u64, whole_len);
             parts.sort_unstable();
             prop_assert_eq!(parts, whole.indices().collect::<Vec<_>>());
         }

@@ -117,7 +117,7 @@ fn what_is_missing_or_foreign_is_named() {
             .contains("run that shard's command again")
     );
     fs::write(&shards[1], text.replace("\n9\t", "\n8\t")).unwrap();
-    assert!(error(&shards, &out).ends_with("has 3 of 3 images; image 9 is missing"));
+    assert!(error(&shards, &out).ends_with("holds image 8, which is not its own"));
 }
 
 #[test]

@@ -39,11 +39,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
 
     let start = Instant::now();
-    let page = build(&[path], &Options::default())?.to_html();
+    let report = build(&[path], &Options::default())?;
+    println!("load and build: {:.2} s", start.elapsed().as_secs_f64());
+
+    let start = Instant::now();
+    let written = report.write(&folder.path().join("out"))?;
+    let size = std::fs::metadata(&written.page)?.len() >> 10;
+    let seconds = start.elapsed().as_secs_f64();
     println!(
-        "load, build, page of {} kB: {:.2} s",
-        page.len() >> 10,
-        start.elapsed().as_secs_f64()
+        "write {} files, the page {size} kB: {seconds:.2} s",
+        written.files.len()
     );
     Ok(())
 }

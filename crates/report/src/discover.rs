@@ -87,7 +87,7 @@ fn walk(
     for path in entries {
         let hidden = path
             .file_name()
-            .is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let Ok(metadata) = fs::metadata(&path) else {
             continue;
         }; // a dangling link

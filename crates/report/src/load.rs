@@ -171,7 +171,7 @@ pub fn load(
             alpha,
         });
     } else if table.torn().is_none() {
-        let of = log.manifest.selection.indices().count() as u64;
+        let of = log.manifest.selection.len();
         let rows = log.len() as u64;
         if rows < of {
             warnings.push(Warning::Unfinished {
@@ -211,8 +211,8 @@ fn guess(path: &Path, table: &Table, options: &Options) -> Result<Manifest, Repo
         .position(|part| part.contains(data))
         .map_or(0, |at| at + 1);
     let label = &parts[after
-        .min(parts.len() - 1)
-        .max(parts.len().saturating_sub(4))..];
+        .max(parts.len().saturating_sub(4))
+        .min(parts.len().saturating_sub(1))..];
     let split = if parts.contains(&"train") {
         "train"
     } else {

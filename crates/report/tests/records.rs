@@ -281,3 +281,63 @@ fn pages_hold_aggregates() {
         report.to_html().len()
     );
 }
+
+/// Numbers at the ends of what a float holds draw without panic or endless loop.
+#[test]
+fn extreme_numbers_draw() {
+    let folder = tempfile::tempdir().unwrap();
+    let numbers = [
+        "0",
+        "5e-324",
+        "1e-300",
+        "1",
+        "1e16",
+        "1e300",
+        "1.7976931348623157e308",
+    ];
+    let row =
+        |at: usize, middle: &str, end: &str| format!("{at}\t1\t{middle}\t{}\t{end}\n", numbers[at]);
+    let all = |middle: &str, end: &str| -> String {
+        (0..numbers.len()).map(|at| row(at, middle, end)).collect()
+    };
+    for (name, header, rows) in [
+        (
+            "certify",
+            "idx\tlabel\tpredict\tradius\tcorrect\ttime\n",
+            all("1", "1\t0:00:01"),
+        ),
+        (
+            "attack",
+            "idx\tlabel\tclean_predict\tadv_predict\tsuccess\tl2\tlinf\tsteps\n",
+            all("1\t0\t1", "1\t20"),
+        ),
+        (
+            "fidelity",
+            "idx\tlabel\tv_distance\tf_distance\tstandard_error\tagree\n",
+            all("1", "0\t1"),
+        ),
+    ] {
+        let path = folder.path().join(format!("{name}.tsv"));
+        fs::write(&path, format!("{header}{rows}")).unwrap();
+        for keep in [2, 4, numbers.len()] {
+            let text = fs::read_to_string(&path).unwrap();
+            let some: String = text
+                .lines()
+                .take(1 + keep)
+                .flat_map(|line| [line, "\n"])
+                .collect();
+            let part = folder.path().join(format!("{name}-{keep}"));
+            fs::write(&part, some).unwrap();
+            let report = build(&[part], &Options::default()).unwrap();
+            report.write(&folder.path().join("out")).unwrap();
+        }
+    }
+    let runs = folder.path().join("runs");
+    common::write_demo(&runs, 3);
+    let epochs = "epoch\tloss\terror\n1\t-1.7e308\t5e-324\n2\t1.7e308\t1e308\n";
+    fs::write(runs.join("heat/epochs.tsv"), epochs).unwrap();
+    build(&[runs], &Options::default())
+        .unwrap()
+        .write(&folder.path().join("out"))
+        .unwrap();
+}

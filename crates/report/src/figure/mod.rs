@@ -1,5 +1,6 @@
 //! Figures: line charts as data, drawn by [`svg`] and [`png`].
 
+mod labels;
 mod png;
 mod scale;
 mod svg;

@@ -40,6 +40,9 @@ impl Axis {
         if self.log {
             return self.log_ticks();
         }
+        if !(self.high - self.low).is_finite() {
+            return Vec::new();
+        }
         let step = nice_step((self.high - self.low) / 6.5);
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::labels::{LABEL_SPACING, label_places, shorten, text_width};
 use super::scale::tick_text;
 use super::{Axis, Figure, Series};
 use crate::page::escape;
@@ -11,7 +12,7 @@ use crate::page::escape;
 /// Okabe and Ito's colours, safe for colour-blind eyes, without those too light
 /// for white paper. Dashes tell the lines apart without any colour.
 pub const COLOURS: [&str; 7] = [
-    "#0072b2", "#009e73", "#d55e00", "#5f6368", "#cc79a7", "#b27a00", "#3f9fd6",
+    "#0072b2", "#009e73", "#d55e00", "#5f6368", "#cc79a7", "#b27a00", "#2f8fc7",
 ];
 const DASHES: [&str; 7] = ["", "9 4", "3 3", "12 4 3 4", "6 3", "1.5 4", "16 5"];
 const INK: &str = "#1f2328";
@@ -38,7 +39,6 @@ pub struct Frame {
     pub bottom: f64,
 }
 
-const LABEL_SPACING: f64 = 18.0;
 const FONT_SIZE: f64 = 13.0;
 
 impl Figure {
@@ -47,12 +47,12 @@ impl Figure {
         let longest = self
             .series
             .iter()
-            .map(|series| text_width(&series.name))
+            .map(|series| text_width(&series.name, FONT_SIZE))
             .fold(0.0, f64::max);
         let top = if with_title { 44.0 } else { 14.0 };
         let plot = (LABEL_SPACING * self.series.len() as f64).max(300.0);
         let (left, right) = (64.0, 560.0);
-        let width = right + 44.0 + longest.min(300.0);
+        let width = right + 44.0 + longest.min(330.0);
         Frame {
             width,
             height: top + plot + 54.0,
@@ -234,59 +234,30 @@ fn line(
     );
 }
 
-/// Heights of the labels right of the plot: at the ends of the lines where these
-/// are far enough apart, pushed apart where not. Lines that all end together
-/// (certified accuracy ends at 0) are labelled from the top in the order in
-/// which they lie.
-fn label_places(frame: &Frame, y: &Axis, series: &[Series]) -> Vec<f64> {
-    let Frame { top, bottom, .. } = *frame;
-    let ends: Vec<f64> = series
-        .iter()
-        .map(|series| {
-            series
-                .points
-                .last()
-                .map_or(bottom, |&(_, end)| bottom - y.place(end) * (bottom - top))
-        })
-        .collect();
-    let spread = |values: &[f64]| {
-        let (low, high) = values
-            .iter()
-            .fold((f64::MAX, f64::MIN), |(l, h), &v| (l.min(v), h.max(v)));
-        high - low
-    };
-    let together = series.len() > 1 && spread(&ends) < LABEL_SPACING * (series.len() - 1) as f64;
-    let height = |series: &Series| {
-        let sum: f64 = series.points.iter().map(|&(_, py)| y.place(py)).sum();
-        sum / series.points.len().max(1) as f64
-    };
-    let mut order: Vec<usize> = (0..series.len()).collect();
-    if together {
-        order.sort_by(|&a, &b| height(&series[b]).total_cmp(&height(&series[a])));
-    } else {
-        order.sort_by(|&a, &b| ends[a].total_cmp(&ends[b]));
-    }
-    let mut places = vec![0.0; series.len()];
-    let mut free = top + 8.0;
-    for (rank, &at) in order.iter().enumerate() {
-        let left_over = (order.len() - 1 - rank) as f64 * LABEL_SPACING;
-        let wanted = if together { free } else { ends[at] };
-        places[at] = wanted.max(free).min(bottom - left_over);
-        free = places[at] + LABEL_SPACING;
-    }
-    places
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// About how wide a text is drawn.
-fn text_width(text: &str) -> f64 {
-    text.chars().count() as f64 * FONT_SIZE * 0.53
-}
-
-fn shorten(name: &str) -> String {
-    const MOST: usize = 44;
-    if name.chars().count() <= MOST {
-        return name.to_owned();
+    /// WCAG asks 3:1 of graphics; the page's light colours are the same ones.
+    #[test]
+    fn colours_stand_out_on_white_and_in_the_page() {
+        let style = include_str!("../page/report.css");
+        for (at, colour) in COLOURS.iter().enumerate() {
+            let channel = |from: usize| {
+                let value = u8::from_str_radix(&colour[from..from + 2], 16).unwrap();
+                let value = f64::from(value) / 255.0;
+                if value <= 0.03928 {
+                    value / 12.92
+                } else {
+                    ((value + 0.055) / 1.055).powf(2.4)
+                }
+            };
+            let light = 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+            assert!(1.05 / (light + 0.05) >= 3.0, "{colour}");
+            assert!(
+                style.contains(&format!("--s{at}: light-dark({colour}, ")),
+                "{colour}"
+            );
+        }
     }
-    let start: String = name.chars().take(MOST - 1).collect();
-    start + "…"
 }

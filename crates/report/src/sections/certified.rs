@@ -2,7 +2,7 @@
 
 use record::{CertifyRow, Guarantee, Kind};
 
-use super::{Context, Group, Item, Section, compare};
+use super::{Context, Group, Item, Section, certificates, compare};
 use crate::Warning;
 use crate::figure::{Axis, Figure, Series, nice_step};
 use crate::load::{Log, Rows};
@@ -40,7 +40,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
         if let Some(table) = compare::table(&group, &radii) {
             items.push(Item::Table(table));
         }
-        items.extend(certificates(&group).map(Item::Figure));
+        items.extend(certificates::figure(&group).map(Item::Figure));
         warn(&group, &mut context.warnings);
     }
     (!items.is_empty()).then(|| Section {
@@ -91,7 +91,11 @@ fn radii(curves: &[Certified], options: &Options) -> Vec<f64> {
 /// radius of 0.3 must count as >= 0.3.
 fn grid(at: usize, parts: usize, step: f64) -> f64 {
     let value = at as f64 * step / parts as f64;
-    (value * 1e9).round() / 1e9
+    if value < 1e6 {
+        (value * 1e9).round() / 1e9
+    } else {
+        value
+    }
 }
 
 fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[Certified]) -> Figure {
@@ -264,60 +268,6 @@ fn high_probability_table(
         columns: columns.collect(),
         rows: (0..curves.len()).map(row).collect(),
     }
-}
-
-/// All three certificates against the bound on p, where the logs have them.
-fn certificates(group: &Group<'_>) -> Option<Figure> {
-    let mut points: Vec<[f64; 4]> = Vec::new();
-    for log in &group.logs {
-        let columns = log
-            .column(CertifyRow::LECUYER)
-            .zip(log.column(CertifyRow::LI));
-        let Some((lecuyer, li)) = columns else {
-            continue;
-        };
-        for row in rows(log).iter().filter(|row| row.predict.is_some()) {
-            let point = [row.p_lower, row.radius, row.extra[lecuyer], row.extra[li]];
-            if point.iter().all(|value| value.is_finite()) {
-                points.push(point);
-            }
-        }
-    }
-    points.sort_unstable_by(|a, b| a[0].total_cmp(&b[0]));
-    // One point for each step of p, so that a million rows draw like a hundred.
-    points.dedup_by_key(|point| (point[0] * 2.0 * POINTS as f64).floor());
-    if points.len() < 2 {
-        return None;
-    }
-    let names = [
-        "Cohen et al.",
-        "Lecuyer et al. (PixelDP)",
-        "Li et al. (Rényi)",
-    ];
-    let series = names.iter().enumerate().map(|(at, name)| Series {
-        name: (*name).into(),
-        style: at,
-        points: points
-            .iter()
-            .map(|point| (point[0], point[at + 1]))
-            .collect(),
-    });
-    let largest = points
-        .iter()
-        .flat_map(|point| &point[1..])
-        .copied()
-        .fold(0.0, f64::max);
-    Some(Figure {
-        id: format!("certificates-{}", group.slug),
-        title: format!("Three certificates from the same counts: {}", group.title),
-        caption: "Certified radius against the lower bound on the probability of the class. All \
-                  three are sound; Cohen's is the tightest possible for Gaussian noise."
-            .into(),
-        guarantee: group.guarantee(),
-        x: Axis::linear("lower bound on p", "", points[0][0].min(0.5), 1.0),
-        y: Axis::from_zero("certified L2 radius", largest),
-        series: series.collect(),
-    })
 }
 
 fn warn(group: &Group<'_>, warnings: &mut Vec<Warning>) {

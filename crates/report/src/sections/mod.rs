@@ -1,6 +1,8 @@
 //! The parts of a report: each turns logs into tables and figures.
 
+pub mod attack_table;
 pub mod attacks;
+pub mod certificates;
 pub mod certified;
 pub mod compare;
 pub mod fidelity;

@@ -1,0 +1,219 @@
+//! The paper's table of adversarial distances: L-bound, PGD, DDN.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::{AttackRow, Kind};
+
+use super::attacks::{Outcome, attack_rows, clean_right, outcome};
+use super::{Context, slug};
+use crate::Warning;
+use crate::load::{Log, Rows};
+use crate::names;
+use crate::options::AttackConvention;
+use crate::statistics::{mean, median};
+use crate::table::{Best, Cell, Column, Format, Table};
+
+/// The distances that the paper's tables average: see [`AttackConvention::Paper`].
+fn paper_distances(log: &Log) -> Vec<f64> {
+    let right = clean_right(log);
+    let last = log.column(AttackRow::LAST_L2);
+    let pgd = log.manifest.procedure == "pgd";
+    let mut out: Vec<f64> = attack_rows(log)
+        .iter()
+        .map(|row| {
+            if !right(row) {
+                0.0
+            } else if row.success {
+                row.l2
+            } else if pgd {
+                let tried = last
+                    .map(|column| row.extra[column])
+                    .filter(|tried| tried.is_finite());
+                tried.or_else(|| log.setting("eps")).unwrap_or(4.0)
+            } else {
+                0.0
+            }
+        })
+        .collect();
+    out.sort_unstable_by(f64::total_cmp);
+    out
+}
+
+/// One line of the table: a model with at most one log of each column.
+#[derive(Default)]
+struct Line<'a> {
+    lbound: Option<&'a Log>,
+    attacks: BTreeMap<&'a str, &'a Log>,
+}
+
+/// One row for each model, its L-bound and attack logs side by side.
+pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Table {
+    names::sort(&mut logs);
+    let mut lines: Vec<(&str, Line<'_>)> = Vec::new();
+    for log in &logs {
+        let (model, procedure) = (
+            log.manifest.model.sha256.as_str(),
+            log.manifest.procedure.as_str(),
+        );
+        let free = |line: &Line<'_>| match log.manifest.kind {
+            Kind::Lbound => line.lbound.is_none(),
+            _ => !line.attacks.contains_key(procedure),
+        };
+        let at = lines
+            .iter()
+            .position(|(found, line)| *found == model && free(line));
+        let at = at.unwrap_or_else(|| {
+            lines.push((model, Line::default()));
+            lines.len() - 1
+        });
+        match log.manifest.kind {
+            Kind::Lbound => lines[at].1.lbound = Some(log),
+            _ => _ = lines[at].1.attacks.insert(procedure, log),
+        }
+    }
+    let lead: Vec<&Log> = lines
+        .iter()
+        .filter_map(|(_, line)| line.attacks.values().next().copied().or(line.lbound))
+        .collect();
+    let procedures: BTreeSet<&str> = lines
+        .iter()
+        .flat_map(|(_, line)| line.attacks.keys().copied())
+        .collect();
+    // PGD before DDN, as the paper has it.
+    let procedures: Vec<&str> = procedures.into_iter().rev().collect();
+    let has_lbound = lines.iter().any(|(_, line)| line.lbound.is_some());
+    let rows: Vec<Vec<Cell>> = names::names(&lead)
+        .into_iter()
+        .zip(&lines)
+        .map(|(name, (_, line))| {
+            let mut row = vec![Cell::Text(name.clone())];
+            if has_lbound {
+                row.extend(lbound_cells(line.lbound));
+            }
+            for procedure in &procedures {
+                row.extend(attack_cells(
+                    context,
+                    &name,
+                    line.attacks.get(procedure).copied(),
+                ));
+            }
+            let wrong = line.attacks.values().next().map(|log| outcome(log));
+            row.push(Cell::number(
+                wrong.map(|found| found.wrong as f64 / found.images as f64),
+            ));
+            row
+        })
+        .collect();
+    Table {
+        id: format!("adversarial-{}", slug(title)),
+        title: format!("Adversarial distance: {title}"),
+        caption: caption(context.options.attacks, has_lbound),
+        guarantee: guarantee_by_kind(&logs),
+        columns: columns(has_lbound, &procedures),
+        rows,
+    }
+}
+
+/// `L-bound: approximate ...; DDN, PGD: empirical`.
+fn guarantee_by_kind(logs: &[&Log]) -> String {
+    let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for log in logs {
+        let kind = match log.manifest.kind {
+            Kind::Lbound => "L-bound".to_owned(),
+            _ => log.manifest.procedure.to_uppercase(),
+        };
+        kinds
+            .entry(log.manifest.guarantee.to_string())
+            .or_default()
+            .insert(kind);
+    }
+    let texts = kinds.into_iter().map(|(words, kinds)| {
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        format!("{}: {words}", kinds.join(", "))
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
+    let distance = |head: &str| Column::new(head, Format::Fixed(4), Best::High);
+    let mut columns = vec![Column::text("model")];
+    if has_lbound {
+        columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, entries > 0")));
+        columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, all images")));
+    }
+    for procedure in procedures {
+        let group = procedure.to_uppercase();
+        columns.extend(["median", "mean"].map(|head| distance(head).under(&group)));
+        columns.push(Column::new("success", Format::Percent, Best::Low).under(&group));
+    }
+    columns.push(Column::new("wrong anyway", Format::Percent, Best::Low));
+    columns
+}
+
+fn caption(convention: AttackConvention, has_lbound: bool) -> String {
+    let mut caption = match convention {
+        AttackConvention::Successes => {
+            "Attacks: median and mean L2 distance over successful attacks on images that the model \
+             gets right; success is their share (%)."
+        }
+        AttackConvention::Paper => {
+            "Attacks by the paper's convention: median and mean L2 distance over all images, 0 where \
+             the model is wrong anyway, a failed PGD at the distance it tried, a failed DDN at 0; \
+             success is the share (%) of right images broken."
+        }
+    }
+    .to_owned();
+    caption += " Images wrong without any attack (%) are counted apart.";
+    if has_lbound {
+        caption += " L-bound: once over its positive entries, as in the paper, once over all images \
+                    with 0 where another class is ahead; its guarantee is approximate.";
+    }
+    caption
+}
+
+fn lbound_cells(log: Option<&Log>) -> [Cell; 4] {
+    let Some(Rows::Lbound(rows)) = log.map(|log| &log.rows) else {
+        return [const { Cell::Missing }; 4];
+    };
+    let mut all: Vec<f64> = rows.iter().map(|row| row.radius.max(0.0)).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    let positive = &all[all.partition_point(|&radius| radius <= 0.0)..];
+    [median(positive), mean(positive), median(&all), mean(&all)].map(Cell::number)
+}
+
+fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&Log>) -> [Cell; 3] {
+    let Some(log) = log else {
+        return [const { Cell::Missing }; 3];
+    };
+    let Outcome {
+        images,
+        wrong,
+        distances,
+    } = outcome(log);
+    let attacked = images - wrong;
+    let success = (attacked > 0).then(|| distances.len() as f64 / attacked as f64);
+    warn_floor(context, name, log, &distances);
+    let distances = match context.options.attacks {
+        AttackConvention::Successes => distances,
+        AttackConvention::Paper => paper_distances(log),
+    };
+    [median(&distances), mean(&distances), success].map(Cell::number)
+}
+
+/// DDN shrinks its ball by a fixed factor a step, so few steps cannot reach
+/// small distances: many results then share the smallest one.
+fn warn_floor(context: &mut Context<'_>, name: &str, log: &Log, distances: &[f64]) {
+    let Some(&floor) = distances.first() else {
+        return;
+    };
+    let count = distances.partition_point(|&distance| distance <= 1.02 * floor);
+    if log.manifest.procedure == "ddn" && distances.len() >= 20 && 10 * count > distances.len() {
+        context.warnings.push(Warning::AttackFloor {
+            model: name.into(),
+            attack: "DDN".into(),
+            count,
+            of: distances.len(),
+            distance: floor,
+        });
+    }
+}
