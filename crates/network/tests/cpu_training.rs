@@ -99,14 +99,20 @@ fn check(name: &str, graph: Graph, images: usize) {
             let images = pixels(images * model.graph.input().len(), seed);
             errors(&model, &images, mode)
         });
-        for (i, what) in ["logits", "dx", "gradient", "one gradient", "statistics"]
-            .into_iter()
-            .enumerate()
+        for (i, (what, most)) in [
+            ("logits", 1e-4),
+            ("dx", 1e-4),
+            ("gradient", 1e-4),
+            ("one gradient", 1e-3),
+            ("statistics", 1e-4),
+        ]
+        .into_iter()
+        .enumerate()
         {
             let mut errors = batches.map(|errors| errors[i]);
             errors.sort_by(f64::total_cmp);
             assert!(
-                errors[1] < 1e-4,
+                errors[1] < most,
                 "{name} {mode:?}: {what} off by {errors:?}"
             );
             assert!(errors[2] < 0.2, "{name} {mode:?}: {what} off by {errors:?}");

@@ -311,7 +311,14 @@ impl Tile<'_> {
                 let pixel = at + p * self.dx_pixel;
                 for (half, &sum) in sums.iter().enumerate() {
                     let from = first + half * S::LANES;
-                    if from < self.channels {
+                    if from + S::LANES <= self.channels {
+                        let range = pixel + from..pixel + from + S::LANES;
+                        let sum = match self.residual {
+                            Some(r) => simd.add(sum, simd.read(&r[range.clone()])),
+                            None => sum,
+                        };
+                        simd.write(&mut self.dx[range], sum);
+                    } else if from < self.channels {
                         let to = self.channels.min(from + S::LANES);
                         let range = pixel + from..pixel + to;
                         let sum = match self.residual {

@@ -61,7 +61,7 @@ impl Winograd {
         Self {
             isa,
             shape,
-            chunk: (CHUNK / floats).clamp(16, 64),
+            chunk: (CHUNK / floats).clamp(32, 64),
         }
     }
 
@@ -138,8 +138,10 @@ impl Kernel for Accumulate<'_> {
         let (zeros, rest) = self.scratch.split_at_mut(channels);
         zeros.fill(0.0);
         let (v, z) = rest.split_at_mut(POSITIONS * v_stride);
-        for first in (0..tiles).step_by(plan.chunk) {
-            let count = plan.chunk.min(tiles - first);
+        // Even shares: what a chunk costs beside its tiles is the same for all.
+        let chunk = tiles.div_ceil(tiles.div_ceil(plan.chunk).max(1)).max(1);
+        for first in (0..tiles).step_by(chunk) {
+            let count = chunk.min(tiles - first);
             for t in 0..count {
                 let (image, tile) = ((first + t) / (down * across), (first + t) % (down * across));
                 let corner = [tile / across * TILE, tile % across * TILE];
