@@ -3,10 +3,12 @@
 mod baseline;
 mod gaussian;
 mod heat;
+mod smoothadv;
 
 pub use baseline::Baseline;
 pub use gaussian::Gaussian;
 pub use heat::{Fit, Heat, HeatParams, Scale, Start};
+pub use smoothadv::{InnerAttack, SmoothAdv, SmoothAdvParams};
 
 use data::Batch;
 use network::{Differentiable, Gradients};

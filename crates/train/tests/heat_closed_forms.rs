@@ -247,11 +247,11 @@ struct Measured {
 }
 
 fn measure(f: common::Function, axes: usize, lambda: f64, sigma: f64) -> Measured {
-    let (points, network, steps) = match axes {
+    let (points, model, steps) = match axes {
         1 => (grid(1, 80), bumps(1, 25), (160, 0.5)),
         _ => (grid(2, 12), bumps(2, 9), (120, 0.3)),
     };
-    let v = smooth(f, network, &params(sigma, lambda, 5), &points, steps);
+    let v = smooth(f, model, &params(sigma, lambda, 5), &points, steps);
     let at_points: Vec<f64> = points.chunks_exact(axes).map(f).collect();
     let truth = average(f, sigma, &points, axes);
     let closer = distance(&at_points, &truth) / distance(&v, &truth);

@@ -1,9 +1,11 @@
 //! Functions of one or two variables, learned by heat steps.
 
+use std::sync::Arc;
+
 use data::Batch;
 use network::{
-    Activation, Classify, Differentiable, Gradients, Graph, GraphBuilder, Mode, Model, Noise,
-    NoisyImage, Op, Parameters, Reference, ReferenceTape, Shape,
+    Activation, Classify, Cpu, CpuTape, Differentiable, Gradients, Graph, GraphBuilder, Mode,
+    Model, Noise, NoisyImage, Op, Parameters, Shape,
 };
 use train::methods::{Fit, Heat, HeatParams, Scale, Start};
 use train::{Method, Position, Schedule, Sgd, SgdParams};
@@ -12,9 +14,8 @@ use train::{Method, Position, Schedule, Sgd, SgdParams};
 pub type Function = fn(&[f32]) -> f64;
 
 /// A network, or a known function in its place as the first teacher.
-#[derive(Clone)]
 pub struct Learner {
-    network: Reference<f32>,
+    network: Cpu,
     function: Option<Function>,
 }
 
@@ -46,7 +47,7 @@ impl Classify for Learner {
 }
 
 impl Differentiable for Learner {
-    type Tape = ReferenceTape<f32>;
+    type Tape = CpuTape;
 
     fn graph(&self) -> &Graph {
         self.network.graph()
@@ -80,7 +81,7 @@ impl Differentiable for Learner {
 /// `v(x) = b + sum_j c_j prod_a sech^2(u_ja . x + t_ja)`: bumps on a regular
 /// grid of `side` places along every axis of the box [-0.6, 0.6]^axes, with
 /// `c = 0`. All of `b, c, u, t` are learned.
-pub fn bumps(axes: usize, side: usize) -> Reference<f32> {
+pub fn bumps(axes: usize, side: usize) -> Model {
     let features = side.pow(axes as u32);
     let mut graph = GraphBuilder::new(Shape::vector(axes));
     let mut product = None;
@@ -115,7 +116,7 @@ pub fn bumps(axes: usize, side: usize) -> Reference<f32> {
             }
         }
     }
-    Reference::new(&model)
+    model
 }
 
 /// Midpoints of `side` equal intervals along every axis of [-1/2, 1/2]^axes.
@@ -159,20 +160,22 @@ pub fn params(sigma: f64, lambda: f64, timesteps: u32) -> HeatParams {
 /// student at the points.
 pub fn smooth(
     f: Function,
-    mut network: Reference<f32>,
+    mut model: Model,
     params: &HeatParams,
     points: &[f32],
     (steps, rate): (u32, f64),
 ) -> Vec<f64> {
-    let batch = batch(points, network.input().len());
+    let batch = batch(points, model.graph.input().len());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let pool = Arc::new(pool.unwrap());
     let mut function = Some(f);
     for timestep in 0..params.timesteps {
         let teacher = Learner {
-            network: network.clone(),
+            network: Cpu::new(&model, Arc::clone(&pool)),
             function: function.take(),
         };
         let mut student = Learner {
-            network,
+            network: Cpu::new(&model, Arc::clone(&pool)),
             function: None,
         };
         let mut heat = Heat::new(params.clone(), teacher, points).unwrap();
@@ -196,10 +199,10 @@ pub fn smooth(
             let rate = rate * Schedule::Cosine.factor(f64::from(step), f64::from(steps));
             sgd.step(&graph, rate as f32, &gradients, student.parameters_mut());
         }
-        network = student.network;
+        model.parameters = student.parameters().clone();
     }
     let mut values = vec![0.0; batch.labels.len()];
-    network.logits(points, &mut values);
+    Cpu::new(&model, pool).logits(points, &mut values);
     values.into_iter().map(f64::from).collect()
 }
 
