@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kernels::isa::Isa;
 use kernels::noise::{NoiseKey, add_noise};
+use kernels::team::Team;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
@@ -115,12 +116,18 @@ impl Inference {
             isa: self.isa,
             plan,
         };
-        if count == 1 && threads > 1 {
-            self.pool.install(|| {
+        // Inside the pool the other threads have work of their own.
+        if count == 1 && threads > 1 && self.pool.current_thread_index().is_none() {
+            let team = Team::default();
+            self.pool.in_place_scope(|scope| {
+                for _ in 1..threads {
+                    scope.spawn(|_| team.help());
+                }
                 self.arenas.with(plan, 1, threads, |arena| {
+                    let mut leader = team.lead();
                     let mut buffer = std::mem::take(&mut arena.input);
                     let x = images.block(0, 1, &mut buffer);
-                    runner.split(threads, x, arena, out);
+                    runner.split(threads, &mut leader, x, arena, out);
                     arena.input = buffer;
                 });
             });

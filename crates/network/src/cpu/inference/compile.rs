@@ -66,16 +66,13 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
     }
 }
 
-/// Images of a block: activations of a few images stay in the second-level
-/// cache, but weights that do not fit there want to be read less often.
+/// Images of a block: few, so that their activations stay in the second-level
+/// cache, but the more weights there are for every activation, the more images
+/// should share a reading of them.
 fn block(graph: &Graph) -> usize {
-    if let Ok(b) = std::env::var("HS_BLOCK") {
-        return b.parse().unwrap();
-    }
-    let largest = (0..graph.nodes().len()).map(|id| graph.shape(id).len());
-    let largest = largest.max().unwrap_or(1);
-    let weights = graph.parameter_count();
-    (weights / largest).clamp(4, 16)
+    let sizes = (0..graph.nodes().len()).map(|id| graph.shape(id).len());
+    let largest = sizes.max().unwrap_or(1);
+    (graph.parameter_count() / (16 * largest)).clamp(2, 16)
 }
 
 /// Whether a node gives its input another shape only. A flattened image is left
@@ -185,7 +182,7 @@ fn work(isa: Isa, graph: &Graph, parameters: &Parameters, chain: &Chain) -> Work
                 weights = in_image_order(&weights, graph.input_of(node.inputs[0]));
             }
             Work::Conv {
-                conv: Conv::new(isa, shape, &weights),
+                conv: Box::new(Conv::new(isa, shape, &weights)),
                 bias: factors.bias(),
             }
         }

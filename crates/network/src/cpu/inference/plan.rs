@@ -19,7 +19,7 @@ pub(super) enum Source {
 pub(super) enum Work {
     /// Convolution or linear layer, batch norm folded in.
     Conv {
-        conv: Conv,
+        conv: Box<Conv>,
         bias: Option<Vec<f32>>,
     },
     /// A factor and an offset per channel, repeated along a row of the image.

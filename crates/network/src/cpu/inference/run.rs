@@ -3,11 +3,15 @@
 use kernels::buffer::Buffer;
 use kernels::conv::Epilogue;
 use kernels::isa::Isa;
+use kernels::team::Leader;
 use kernels::{elementwise, norm, pool};
 
 use super::arena::Arena;
 use super::plan::{Plan, Source, Step, Work};
 use crate::cpu::other;
+
+/// Number of parts, and who hands them out; none for work on one thread.
+type Workers<'a, 'b> = Option<(usize, &'a mut Leader<'b>)>;
 
 pub(super) struct Runner<'a> {
     pub isa: Isa,
@@ -17,16 +21,22 @@ pub(super) struct Runner<'a> {
 impl Runner<'_> {
     /// Logits of a block of images, on this thread.
     pub fn block(&self, x: &[f32], arena: &mut Arena, logits: &mut [f32]) {
-        self.run(1, x, arena, logits);
+        self.run(None, x, arena, logits);
     }
 
-    /// Logits of one image, convolutions cut into parts for the threads of the
-    /// current pool.
-    pub fn split(&self, parts: usize, x: &[f32], arena: &mut Arena, logits: &mut [f32]) {
-        self.run(parts, x, arena, logits);
+    /// Logits of one image, convolutions cut into parts for a team.
+    pub fn split(
+        &self,
+        parts: usize,
+        leader: &mut Leader<'_>,
+        x: &[f32],
+        arena: &mut Arena,
+        logits: &mut [f32],
+    ) {
+        self.run(Some((parts, leader)), x, arena, logits);
     }
 
-    fn run(&self, parts: usize, x: &[f32], arena: &mut Arena, logits: &mut [f32]) {
+    fn run(&self, mut team: Workers<'_, '_>, x: &[f32], arena: &mut Arena, logits: &mut [f32]) {
         let images = logits.len() / self.plan.classes;
         for step in &self.plan.steps {
             let mut y = std::mem::take(&mut arena.slots[step.output]);
@@ -37,7 +47,7 @@ impl Runner<'_> {
                 slots: &arena.slots,
             };
             let out = &mut y[..length];
-            self.step(step, parts, &values, out, &mut arena.scratch);
+            self.step(step, &mut team, &values, out, &mut arena.scratch);
             arena.slots[step.output] = y;
         }
         let values = Values {
@@ -51,7 +61,7 @@ impl Runner<'_> {
     fn step(
         &self,
         step: &Step,
-        parts: usize,
+        team: &mut Workers<'_, '_>,
         values: &Values<'_>,
         y: &mut [f32],
         scratch: &mut [f32],
@@ -66,12 +76,12 @@ impl Runner<'_> {
                     residual,
                     relu: step.relu,
                 };
-                if parts == 1 {
-                    conv.run(values.images, x, epilogue, y, scratch);
-                } else {
-                    conv.run_split(parts, x, epilogue, y, scratch, |parts, f| {
-                        fork(0, parts, f);
-                    });
+                match team {
+                    None => conv.run(values.images, x, epilogue, y, scratch),
+                    Some((parts, leader)) => {
+                        let parallel = |parts, f: &(dyn Fn(usize) + Sync)| leader.run(parts, f);
+                        conv.run_split(*parts, x, epilogue, y, scratch, parallel);
+                    }
                 }
             }
             Work::Affine { scale, shift } => {
@@ -116,13 +126,4 @@ impl Values<'_> {
             Source::Slot(slot) => &self.slots[slot][..self.images * length],
         }
     }
-}
-
-/// Calls `f` for all of `from..to`, on several threads of the current pool.
-fn fork(from: usize, to: usize, f: &(dyn Fn(usize) + Sync)) {
-    if to - from == 1 {
-        return f(from);
-    }
-    let middle = usize::midpoint(from, to);
-    rayon::join(|| fork(from, middle, f), || fork(middle, to, f));
 }

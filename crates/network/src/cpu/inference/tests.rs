@@ -84,8 +84,8 @@ fn every_kind_of_architecture() {
         ("resnet18-wide-cifar", 8),
         ("resnet50", 32),
     ] {
-        let task = Task::new(Shape::new(side, side, 3), 10)
-            .normalised(&[0.4, 0.5, 0.6], &[0.2, 0.3, 0.4]);
+        let task =
+            Task::new(Shape::new(side, side, 3), 10).normalised(&[0.4, 0.5, 0.6], &[0.2, 0.3, 0.4]);
         check(architecture::build(name, &task).unwrap(), 2);
     }
 }
