@@ -112,7 +112,8 @@ impl Bench {
                     first_sample: 0,
                     count: self.batch,
                 };
-                self.cpu.noisy_logits(&self.noise, &[noisy], &mut self.logits);
+                self.cpu
+                    .noisy_logits(&self.noise, &[noisy], &mut self.logits);
             }
             Work::Latency => {
                 let (image, logits) = (&self.images[..length], &mut self.logits[..classes]);
