@@ -103,7 +103,7 @@ pub fn run(flags: Flags) -> Result<()> {
             }
         }
     }
-    output::summary(flags.common.json, &Value::Array(rows), &text)
+    output::summary(&flags.common, &Value::Array(rows), &text)
 }
 
 fn load(flags: &Flags, name: &str, input: Shape, classes: usize) -> Result<Model> {

@@ -1,7 +1,7 @@
 //! Options that every command has, and what they set up.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -33,6 +33,9 @@ pub struct Common {
     /// The summary on stdout as JSON.
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
+    /// No summary: for commands that are steps of another one.
+    #[arg(skip)]
+    pub silent: bool,
 }
 
 /// Options of commands that take a configuration.
@@ -59,15 +62,18 @@ impl Common {
         }
     }
 
-    /// Starts the threads: rayon's own decode images, the pool returned runs
-    /// networks.
+    /// Starts the threads, once a process: rayon's own decode images, the pool
+    /// returned runs networks.
     pub fn start(&self) -> Result<Arc<ThreadPool>> {
-        let builder = || rayon::ThreadPoolBuilder::new();
+        static POOL: OnceLock<Arc<ThreadPool>> = OnceLock::new();
+        if let Some(pool) = POOL.get() {
+            return Ok(Arc::clone(pool));
+        }
         let threads = self.threads()?;
-        let started = builder().num_threads(threads).build_global();
-        started.context("cannot start threads")?;
-        let pool = builder().num_threads(threads).build();
-        Ok(Arc::new(pool.context("cannot start threads")?))
+        let builder = || rayon::ThreadPoolBuilder::new().num_threads(threads);
+        builder().build_global().context("cannot start threads")?;
+        let pool = builder().build().context("cannot start threads")?;
+        Ok(Arc::clone(POOL.get_or_init(|| Arc::new(pool))))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 finished but something failed, 2 bad usage, input or
 //! configuration.
 
+mod bench;
 mod commands;
 mod common;
 mod config;
@@ -44,6 +45,7 @@ enum Command {
     Report(commands::report::Flags),
     Inspect(commands::inspect::Flags),
     Convert(commands::convert::Flags),
+    Bench(bench::Flags),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Report(flags) => commands::report::run(flags),
         Command::Inspect(flags) => commands::inspect::run(flags),
         Command::Convert(flags) => commands::convert::run(flags),
+        Command::Bench(flags) => bench::run(flags),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

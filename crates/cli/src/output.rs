@@ -5,6 +5,8 @@ use std::io::Write;
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::common::Common;
+
 /// Prints to stdout; a closed pipe is an error that ends the program quietly.
 pub fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
@@ -15,9 +17,11 @@ pub fn print(text: &str) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Prints the summary as JSON or as text.
-pub fn summary(json: bool, value: &Value, text: &str) -> Result<()> {
-    if json {
+/// Prints the summary as JSON or as text, as the options say.
+pub fn summary(common: &Common, value: &Value, text: &str) -> Result<()> {
+    if common.silent {
+        Ok(())
+    } else if common.json {
         print(&serde_json::to_string_pretty(value)?)
     } else {
         print(text)

@@ -173,7 +173,7 @@ pub fn finish(
         "model": file.display().to_string(), "method": manifest.method,
         "sha256": manifest.model.map(|m| m.sha256), "test_accuracy": accuracy,
     });
-    output::summary(common.json, &value, &text)?;
+    output::summary(common, &value, &text)?;
     Ok(file)
 }
 

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use network::{Noise, Purpose};
 use record::{AttackRow, Gallery, GalleryWriter, Guarantee, Kind, ModelId, Pictures};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{self, Common, Configured};
 use crate::measure::{Recorder, Subject, SubjectArgs, SubjectConfig};
@@ -99,22 +99,33 @@ struct Config {
     save_images: usize,
 }
 
+fn defaults() -> Value {
+    json!({
+        "split": "test", "skip": 1, "steps": 20, "eps": 4.0, "samples": 1, "top-k": 1,
+        "batch-size": 100, "save-images": 24,
+    })
+}
+
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
     let (name, flags) = match flags.method {
         Method::Pgd(flags) => ("pgd", flags),
         Method::Ddn(flags) => ("ddn", flags),
     };
-    let defaults = json!({
-        "split": "test", "skip": 1, "steps": 20, "eps": 4.0, "samples": 1, "top-k": 1,
-        "batch-size": 100, "save-images": 24,
-    });
     let file = flags.configured.config.as_deref();
-    let config: Config = config::resolve(defaults, file, &flags.options)?;
+    let config: Config = config::resolve(defaults(), file, &flags.options)?;
     if flags.configured.print_config {
         return output::print(&config::print(&config)?);
     }
-    let common = &flags.common;
+    attack_model(name, &config, &flags.common)
+}
+
+/// The command as a step of another one, with these options.
+pub fn step(name: &str, options: Value, common: &Common) -> Result<()> {
+    attack_model(name, &config::resolve(defaults(), None, options)?, common)
+}
+
+fn attack_model(name: &str, config: &Config, common: &Common) -> Result<()> {
     let attack: Box<dyn Attack> = match name {
         "pgd" => Box::new(
             PgdParams {
@@ -154,7 +165,7 @@ pub fn run(flags: Flags) -> Result<()> {
     };
     measure(
         name,
-        &config,
+        config,
         common,
         &subject,
         attack.as_ref(),
@@ -264,7 +275,7 @@ fn measure(
         "broken": summary.broken, "failed": summary.failed, "success_rate": summary.success_rate,
         "median": summary.distances.map(|d| d.median), "mean": summary.distances.map(|d| d.mean), "guarantee": "empirical",
     });
-    output::summary(common.json, &value, &text)
+    output::summary(common, &value, &text)
 }
 
 fn row(outcome: &Outcome, seconds: f64) -> AttackRow {

@@ -7,7 +7,7 @@ use certify::{Certify, Decision, Goal, Outcome, Select, TopKRule, certify_all};
 use clap::Args;
 use record::{CertifyRow, Guarantee, Kind};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Common, Configured};
 use crate::failure::advised;
@@ -133,18 +133,29 @@ impl Config {
     }
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let defaults = json!({
+fn defaults() -> Value {
+    json!({
         "split": "test", "skip": 1, "n0": 100, "n": 10_000, "alpha": 0.001,
         "select": "noise", "top-k": 1, "rule": "sound", "anytime": false,
-    });
+    })
+}
+
+/// Runs the command.
+pub fn run(flags: Flags) -> Result<()> {
     let file = flags.configured.config.as_deref();
-    let config: Config = config::resolve(defaults, file, &flags.options)?;
+    let config: Config = config::resolve(defaults(), file, &flags.options)?;
     if flags.configured.print_config {
         return output::print(&config::print(&config)?);
     }
-    let common = &flags.common;
+    measure(&config, &flags.common)
+}
+
+/// The command as a step of another one, with these options.
+pub fn step(options: Value, common: &Common) -> Result<()> {
+    measure(&config::resolve(defaults(), None, options)?, common)
+}
+
+fn measure(config: &Config, common: &Common) -> Result<()> {
     let plan = config.plan(common.seed)?;
     let subject = config.subject.open(common)?;
     plan.check(subject.loaded.model.graph.classes())?;
@@ -181,7 +192,7 @@ pub fn run(flags: Flags) -> Result<()> {
     certify_all(&subject.network, &mut images, &plan, BATCH, &mut observer)?;
     images.result()?;
     let (rows, _) = recorder.finish()?;
-    summary(&config, &plan, &rows, common)
+    summary(config, &plan, &rows, common)
 }
 
 fn row(outcome: &Outcome) -> CertifyRow {
@@ -249,5 +260,5 @@ fn summary(config: &Config, plan: &Certify, rows: &[CertifyRow], common: &Common
         "certified_accuracy": accuracy, "acr": acr, "abstained": abstained,
         "samples_per_image": samples, "guarantee": guarantee.to_string(),
     });
-    output::summary(common.json, &value, &text)
+    output::summary(common, &value, &text)
 }

@@ -67,5 +67,5 @@ pub fn run(flags: Flags) -> Result<()> {
         "matched": loaded.report.matched.len(), "missing": loaded.report.missing,
         "left_over": loaded.report.left_over, "notes": loaded.report.notes,
     });
-    output::summary(flags.common.json, &value, &text)
+    output::summary(&flags.common, &value, &text)
 }

@@ -87,7 +87,7 @@ fn list(common: &Common, root: Root) -> Result<()> {
         }
         value.push(json!({"name": entry.name, "state": state, "about": entry.about, "path": path}));
     }
-    output::summary(common.json, &json!(value), &text)
+    output::summary(common, &json!(value), &text)
 }
 
 fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: Root) -> Result<()> {
@@ -107,7 +107,7 @@ fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: Root) -> Resu
         None => format!("{name}: already there, {path}"),
     };
     output::summary(
-        common.json,
+        common,
         &json!({"name": name, "path": path, "source": source}),
         &text,
     )
@@ -124,7 +124,7 @@ fn verify(common: &Common, name: &str, root: Root) -> Result<()> {
         );
         value.push(json!({"split": s.split.to_string(), "images": s.len, "sha256": s.hash}));
     }
-    output::summary(common.json, &json!({"name": name, "splits": value}), &text)
+    output::summary(common, &json!({"name": name, "splits": value}), &text)
 }
 
 /// Shows what arrives.

@@ -102,7 +102,7 @@ pub fn run(flags: Flags) -> Result<()> {
         .iter()
         .map(|(sigma, a)| json!({"sigma": sigma, "images": a.images, "top1": a.top1(), "top5": a.top5(), "guarantee": "empirical"}))
         .collect();
-    output::summary(flags.common.json, &json!(value), &text)
+    output::summary(&flags.common, &json!(value), &text)
 }
 
 fn line(sigma: Option<f32>, accuracy: &Accuracy) -> String {

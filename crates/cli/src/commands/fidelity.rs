@@ -9,7 +9,7 @@ use clap::Args;
 use network::Cpu;
 use record::{FidelityRow, Guarantee, Kind, ModelId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Common, Configured, ModelConfig};
 use crate::measure::{Recorder, SubjectArgs, SubjectConfig};
@@ -58,15 +58,26 @@ struct Config {
     samples: u32,
 }
 
+fn defaults() -> Value {
+    json!({"split": "test", "skip": 1, "samples": 100})
+}
+
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
-    let defaults = json!({"split": "test", "skip": 1, "samples": 100});
     let file = flags.configured.config.as_deref();
-    let config: Config = config::resolve(defaults, file, &flags.options)?;
+    let config: Config = config::resolve(defaults(), file, &flags.options)?;
     if flags.configured.print_config {
         return output::print(&config::print(&config)?);
     }
-    let common = &flags.common;
+    measure(&config, &flags.common)
+}
+
+/// The command as a step of another one, with these options.
+pub fn step(options: Value, common: &Common) -> Result<()> {
+    measure(&config::resolve(defaults(), None, options)?, common)
+}
+
+fn measure(config: &Config, common: &Common) -> Result<()> {
     let plan = Fidelity {
         samples: config.samples,
         seed: common.seed,
@@ -154,7 +165,7 @@ pub fn run(flags: Flags) -> Result<()> {
         "probabilities": numbers(summary.probabilities().filter(|_| resumed == 0)),
         "guarantee": "empirical",
     });
-    output::summary(common.json, &value, &text)
+    output::summary(common, &value, &text)
 }
 
 fn line(space: &str, c: &Closeness) -> String {

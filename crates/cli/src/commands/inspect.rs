@@ -79,7 +79,7 @@ pub fn run(flags: Flags) -> Result<()> {
     if !flags.brief {
         text += &format!("\n{}\n", Summary(graph));
     }
-    output::summary(flags.common.json, &value, &text)
+    output::summary(&flags.common, &value, &text)
 }
 
 /// At most twelve names.

@@ -7,7 +7,7 @@ use certify::{Bound, LBound, LBoundSummary, lbound_all};
 use clap::Args;
 use record::{Guarantee, Kind, LboundRow};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Common, Configured};
 use crate::measure::{Recorder, SubjectArgs, SubjectConfig};
@@ -57,15 +57,26 @@ struct Config {
     top_k: usize,
 }
 
+fn defaults() -> Value {
+    json!({"split": "test", "skip": 1, "samples": 0, "top-k": 1})
+}
+
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
-    let defaults = json!({"split": "test", "skip": 1, "samples": 0, "top-k": 1});
     let file = flags.configured.config.as_deref();
-    let config: Config = config::resolve(defaults, file, &flags.options)?;
+    let config: Config = config::resolve(defaults(), file, &flags.options)?;
     if flags.configured.print_config {
         return output::print(&config::print(&config)?);
     }
-    let common = &flags.common;
+    measure(&config, &flags.common)
+}
+
+/// The command as a step of another one, with these options.
+pub fn step(options: Value, common: &Common) -> Result<()> {
+    measure(&config::resolve(defaults(), None, options)?, common)
+}
+
+fn measure(config: &Config, common: &Common) -> Result<()> {
     let plan = LBound {
         sigma: config.sigma,
         samples: config.samples,
@@ -125,5 +136,5 @@ pub fn run(flags: Flags) -> Result<()> {
         "positive_images": summary.positive_images, "positive": numbers(summary.positive),
         "all": numbers(summary.all), "guarantee": guarantee,
     });
-    output::summary(common.json, &value, &text)
+    output::summary(common, &value, &text)
 }

@@ -38,5 +38,5 @@ pub fn run(flags: Flags) -> Result<()> {
         flags.shards.len()
     );
     let value = json!({"log": merged.path.display().to_string(), "rows": merged.rows, "shards": flags.shards.len()});
-    output::summary(flags.common.json, &value, &text)
+    output::summary(&flags.common, &value, &text)
 }

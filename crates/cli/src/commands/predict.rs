@@ -78,7 +78,7 @@ pub fn run(flags: Flags) -> Result<()> {
     if sigma.is_some() {
         text += &format!("guarantee of the radius: {GUARANTEE}\n");
     }
-    output::summary(flags.common.json, &json!(value), &text)?;
+    output::summary(&flags.common, &json!(value), &text)?;
     match failed {
         0 => Ok(()),
         n => Err(Unfinished(format!(

@@ -76,5 +76,5 @@ pub fn run(flags: Flags) -> Result<()> {
     let page = written.page.display().to_string();
     let text = format!("{page}: {} files written", written.files.len());
     let value = json!({"page": page, "files": written.files});
-    output::summary(flags.common.json, &value, &text)
+    output::summary(&flags.common, &value, &text)
 }

@@ -146,13 +146,12 @@ fn defaults(data: Option<&str>) -> Value {
 }
 
 /// A run on the embedded digits with default settings, for the demo.
-pub fn digits_config(model: PathBuf, out: PathBuf, sigma: f64, lambda: f64) -> Result<Config> {
+pub fn digits_config(model: PathBuf, out: PathBuf, sigma: f64) -> Result<Config> {
     let mut options = defaults(Some("digits"));
     options["model"] = json!(model);
     options["data"] = json!("digits");
     options["out"] = json!(out);
     options["sigma"] = json!(sigma);
-    options["lambda"] = json!(lambda);
     config::resolve(options, None, json!({}))
 }
 

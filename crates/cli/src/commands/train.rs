@@ -12,10 +12,11 @@ use rayon::ThreadPool;
 use record::{DataId, RunManifest, Versions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use train::methods::{Baseline, Gaussian};
+use train::methods::{Baseline, Gaussian, InnerAttack, SmoothAdv, SmoothAdvParams};
 use train::{Leg, Run};
 
 use crate::common::{self, Common, Configured, normalisation, open_data, shape_of};
+use crate::failure::advised;
 use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
 use crate::{config, output};
 
@@ -38,6 +39,16 @@ enum Method {
         after_help = "Example: heatsmooth train gaussian --data digits --arch smallcnn --sigma 0.25 --out runs/gaussian"
     )]
     Gaussian(NoisyFlags),
+    /// Adversarial training of the smoothed classifier: SmoothAdv (Salman et al.).
+    #[command(
+        after_help = "Example: heatsmooth train smoothadv --data digits --arch smallcnn --sigma 0.25 --out runs/smoothadv"
+    )]
+    Smoothadv(AdversarialFlags),
+    /// Ordinary adversarial training (Madry et al.): no noise, one copy.
+    #[command(
+        after_help = "Example: heatsmooth train adversarial --data digits --arch smallcnn --out runs/adversarial"
+    )]
+    Adversarial(AdversarialFlags),
 }
 
 #[derive(Args, Debug)]
@@ -63,6 +74,37 @@ struct NoisyOptions {
     /// Noise level, in units of pixels scaled to [0, 1].
     #[arg(long)]
     sigma: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+struct AdversarialFlags {
+    #[command(flatten)]
+    adversarial: AdversarialOptions,
+    #[command(flatten)]
+    flags: MethodFlags,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct AdversarialOptions {
+    #[command(flatten)]
+    #[serde(flatten)]
+    noisy: NoisyOptions,
+    /// Noises an image [default: 1].
+    #[arg(long, value_name = "M")]
+    samples: Option<u32>,
+    /// Largest L2 norm of the inner attack's perturbation [default: 0.5].
+    #[arg(long)]
+    eps: Option<f64>,
+    /// Steps of the inner attack [default: 4].
+    #[arg(long, value_name = "N")]
+    attack_steps: Option<u32>,
+    /// The inner attack: pgd or ddn [default: pgd].
+    #[arg(long)]
+    attack: Option<String>,
+    /// Epochs in which eps rises to its value [default: 10].
+    #[arg(long, value_name = "E")]
+    eps_warmup: Option<u32>,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -103,6 +145,56 @@ pub struct Config {
     normalise: String,
     #[serde(default)]
     sigma: Option<f64>,
+    #[serde(default)]
+    samples: Option<u32>,
+    #[serde(default)]
+    eps: Option<f64>,
+    #[serde(default)]
+    attack_steps: Option<u32>,
+    #[serde(default)]
+    attack: Option<InnerAttack>,
+    #[serde(default)]
+    eps_warmup: Option<u32>,
+}
+
+impl Config {
+    /// What one step of the named method does.
+    fn method(&self, name: &str) -> Result<(Box<dyn train::Method<Cpu>>, Value)> {
+        let sigma = || {
+            self.sigma.ok_or_else(|| {
+                advised(
+                    "--sigma is required",
+                    "give the noise level in units of pixels scaled to [0, 1], such as 0.1",
+                )
+            })
+        };
+        let adversarial = |sigma: f64| {
+            let defaults = SmoothAdvParams::new(sigma);
+            SmoothAdvParams {
+                sigma,
+                samples: self.samples.unwrap_or(defaults.samples),
+                eps: self.eps.unwrap_or(defaults.eps),
+                steps: self.attack_steps.unwrap_or(defaults.steps),
+                attack: self.attack.unwrap_or(defaults.attack),
+                warmup_epochs: self.eps_warmup.unwrap_or(defaults.warmup_epochs),
+            }
+        };
+        Ok(match name {
+            "gaussian" => {
+                let sigma = common::sigma(sigma()?)?;
+                (Box::new(Gaussian { sigma }), json!({"sigma": sigma}))
+            }
+            "smoothadv" => {
+                let params = adversarial(f64::from(common::sigma(sigma()?)?));
+                (Box::new(SmoothAdv::new(params.clone())?), json!(params))
+            }
+            "adversarial" => {
+                let params = adversarial(0.0);
+                (Box::new(SmoothAdv::new(params.clone())?), json!(params))
+            }
+            _ => (Box::new(Baseline), json!({})),
+        })
+    }
 }
 
 /// The paper's settings for CIFAR-10; shorter ones for the embedded digits.
@@ -129,14 +221,17 @@ pub fn digits_config(out: PathBuf, sigma: Option<f64>) -> Result<Config> {
     options["arch"] = json!("smallcnn");
     options["out"] = json!(out);
     options["sigma"] = json!(sigma);
+    options["eps-warmup"] = json!(5);
     config::resolve(options, None, json!({}))
 }
 
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
-    let (name, flags, noisy) = match flags.method {
-        Method::Baseline(flags) => ("baseline", flags, None),
-        Method::Gaussian(NoisyFlags { noisy, flags }) => ("gaussian", flags, Some(noisy)),
+    let (name, flags, own) = match flags.method {
+        Method::Baseline(flags) => ("baseline", flags, json!({})),
+        Method::Gaussian(NoisyFlags { noisy, flags }) => ("gaussian", flags, json!(noisy)),
+        Method::Smoothadv(own) => ("smoothadv", own.flags, json!(own.adversarial)),
+        Method::Adversarial(own) => ("adversarial", own.flags, json!(own.adversarial)),
     };
     let MethodFlags {
         options,
@@ -152,11 +247,11 @@ pub fn run(flags: Flags) -> Result<()> {
     }
     let file = configured.config.as_deref();
     let data = config::peek("data", file, &options)?;
-    let mut defaults = defaults(data.as_deref());
-    if let Some(sigma) = noisy.and_then(|n| n.sigma) {
-        defaults["sigma"] = json!(sigma);
+    let mut flags = serde_json::to_value(&options)?;
+    if let (Value::Object(flags), Value::Object(own)) = (&mut flags, own) {
+        flags.extend(own);
     }
-    let config: Config = config::resolve(defaults, file, &options)?;
+    let config: Config = config::resolve(defaults(data.as_deref()), file, flags)?;
     if configured.print_config {
         return output::print(&config::print(&config)?);
     }
@@ -171,19 +266,9 @@ pub fn train_model(
     common: &Common,
     pool: Arc<ThreadPool>,
 ) -> Result<PathBuf> {
-    let mut method: Box<dyn train::Method<Cpu>> = match (name, config.sigma) {
-        ("baseline", _) => Box::new(Baseline),
-        (_, Some(sigma)) => Box::new(Gaussian {
-            sigma: common::sigma(sigma)?,
-        }),
-        (_, None) => {
-            return Err(crate::failure::advised(
-                "--sigma is required",
-                "give the noise level in units of pixels scaled to [0, 1], such as 0.1",
-            ));
-        }
-    };
-    let sigma = config.sigma.filter(|_| name != "baseline");
+    let (mut method, settings) = config.method(name)?;
+    let noisy = matches!(name, "gaussian" | "smoothadv");
+    let sigma = config.sigma.filter(|_| noisy);
     let train_set = open_data(&config.data, Split::Train, config.root.clone(), None)?;
     let test_set = open_data(&config.data, Split::Test, config.root.clone(), None)?;
     let plan = config.plan.plan(&train_set, common.seed)?;
@@ -194,7 +279,12 @@ pub fn train_model(
         task = task.normalised(&mean, &std);
     }
     let graph = architecture::build(&config.arch, &task)?;
-    let mut info = provenance(&train_set, name, sigma, json!(plan));
+    let mut info = provenance(
+        &train_set,
+        name,
+        sigma,
+        json!({"method": settings, "plan": plan}),
+    );
     info.architecture = Some(config.arch.clone());
     let model = Model::initialised(graph, plan.seed, info);
     let manifest = RunManifest {
@@ -204,7 +294,9 @@ pub fn train_model(
         method: name.into(),
         label: None,
         sigma,
-        configuration: json!({"arch": config.arch, "normalise": config.normalise, "plan": plan}),
+        configuration: json!({
+            "arch": config.arch, "normalise": config.normalise, "method": settings, "plan": plan,
+        }),
         seed: common.seed,
         data: data_id(&train_set),
         parent: None,
