@@ -78,7 +78,7 @@ fn check(shape: ConvShape, images: usize, seed: u64) {
             "{isa}: weight gradient off by {error}, {shape:?}"
         );
 
-        let residual = (seed % 2 == 0).then_some(&x[..]);
+        let residual = seed.is_multiple_of(2).then_some(&x[..]);
         let want_dx: Vec<f64> = (want_dx.iter().zip(&x))
             .map(|(d, &x)| d + residual.map_or(0.0, |_| f64::from(x)))
             .collect();

@@ -8,7 +8,7 @@
 use kernels::geometry::Shape;
 
 /// Floats of the largest activation that a few images may have together.
-const GROUP: usize = 1 << 15;
+const GROUP: usize = 1 << 14;
 
 /// Images that go through a step together: many where they are small, since
 /// packed weights are read once for all of them.
