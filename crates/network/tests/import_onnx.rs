@@ -294,6 +294,21 @@ fn other_refusals_say_why() {
     );
 }
 
+#[test]
+fn values_outside_the_models_folder_are_refused() {
+    let mut bytes = std::fs::read(golden("option-a-external.onnx")).unwrap();
+    let name = b"option-a-external.onnx.data";
+    while let Some(at) = bytes.windows(name.len()).position(|w| w == name) {
+        bytes[at..at + 3].copy_from_slice(b"../");
+    }
+    let folder = std::env::temp_dir().join(format!("heatsmooth-outside-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("model.onnx"), bytes).unwrap();
+    let error = load(&folder.join("model.onnx"), &LoadOptions::default()).unwrap_err();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(error.to_string().contains("outside the folder"), "{error}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 

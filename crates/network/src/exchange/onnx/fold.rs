@@ -41,7 +41,7 @@ fn factors(model: &Model, id: NodeId) -> Option<(Vec<f64>, Vec<f64>)> {
 
 /// The same network in eval mode without batch norms: each is multiplied into
 /// the convolution or linear layer that it alone reads, or becomes an affine
-/// node. A batch norm whose factors overflow is kept.
+/// node. Where a number would overflow, a batch norm stays what it is.
 pub fn fold_batch_norms(model: &Model) -> Model {
     let nodes = model.graph.nodes();
     let mut readers = vec![Vec::new(); nodes.len()];
@@ -50,51 +50,46 @@ pub fn fold_batch_norms(model: &Model) -> Model {
             .iter()
             .for_each(|&input| readers[input].push(id));
     }
+    let own = |id: NodeId| {
+        let range = model.graph.parameters_of(id);
+        range
+            .map(|i| model.parameters.get(i).to_vec())
+            .collect::<Vec<_>>()
+    };
     let mut ids = vec![0; nodes.len()];
     let mut folded: Vec<Node> = Vec::with_capacity(nodes.len());
     let mut values: Vec<Vec<f32>> = Vec::new();
+    // Batch norms that are part of the layer before them by now.
+    let mut gone = vec![false; nodes.len()];
     for (id, node) in nodes.iter().enumerate() {
-        let own = model
-            .graph
-            .parameters_of(id)
-            .map(|i| model.parameters.get(i).to_vec());
-        let own: Vec<Vec<f32>> = own.collect();
+        if gone[id] {
+            ids[id] = ids[node.inputs[0]];
+            continue;
+        }
         let mut node = node.clone();
         node.inputs
             .iter_mut()
             .for_each(|input| *input = ids[*input]);
-        let source = nodes[id].inputs.first().copied();
-        let behind_layer = source.is_some_and(|source| {
-            let layer = matches!(nodes[source].op, Op::Conv { .. } | Op::Linear { .. });
-            layer && readers[source] == [id]
-        });
-        match (&mut node.op, factors(model, id)) {
-            (op @ Op::BatchNorm { .. }, Some((scale, shift))) => {
-                if behind_layer {
-                    // Already multiplied into it.
-                    ids[id] = node.inputs[0];
-                    continue;
-                }
+        let mut own = own(id);
+        match (&mut node.op, factors(model, id), &readers[id][..]) {
+            (op @ Op::BatchNorm { .. }, Some((scale, shift)), _) => {
                 *op = Op::Affine {
                     scale: scale.iter().map(|&v| v as f32).collect(),
                     shift: shift.iter().map(|&v| v as f32).collect(),
                 };
+                own.clear();
             }
-            (Op::Conv { bias, .. } | Op::Linear { bias, .. }, _) => {
-                let norm = match readers[id][..] {
-                    [reader] => factors(model, reader),
-                    _ => None,
-                };
-                match norm {
-                    Some(norm) => {
-                        *bias = true;
-                        values.extend(multiplied(&own, norm));
-                    }
-                    None => values.extend(own),
+            (Op::Conv { bias, .. } | Op::Linear { bias, .. }, _, &[reader]) => {
+                let norm = factors(model, reader);
+                if let Some(product) = norm.and_then(|norm| multiplied(&own, norm)) {
+                    *bias = true;
+                    own = product;
+                    gone[reader] = true;
                 }
             }
-            _ => values.extend(own),
+            _ => {}
         }
+        values.extend(own);
         ids[id] = folded.len();
         folded.push(node);
     }
@@ -107,14 +102,18 @@ pub fn fold_batch_norms(model: &Model) -> Model {
     }
 }
 
-/// Weight and bias of a layer times the factors of the batch norm behind it.
-fn multiplied(layer: &[Vec<f32>], (scale, shift): (Vec<f64>, Vec<f64>)) -> [Vec<f32>; 2] {
+/// Weight and bias of a layer times the factors of the batch norm behind it,
+/// unless they overflow.
+fn multiplied(layer: &[Vec<f32>], (scale, shift): (Vec<f64>, Vec<f64>)) -> Option<Vec<Vec<f32>>> {
     let row = layer[0].len() / scale.len();
     let rows = layer[0].chunks_exact(row).zip(&scale);
     let weight = rows.flat_map(|(row, s)| row.iter().map(move |&w| (f64::from(w) * s) as f32));
+    let weight: Vec<f32> = weight.collect();
     let bias = scale.iter().zip(shift).enumerate().map(|(o, (s, shift))| {
         let bias = layer.get(1).map_or(0.0, |bias| f64::from(bias[o]));
         (bias * s + shift) as f32
     });
-    [weight.collect(), bias.collect()]
+    let bias: Vec<f32> = bias.collect();
+    let finite = weight.iter().chain(&bias).all(|v| v.is_finite());
+    finite.then(|| vec![weight, bias])
 }

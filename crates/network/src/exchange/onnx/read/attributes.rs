@@ -1,7 +1,7 @@
 //! A node's attributes by name.
 
 use super::Refusal;
-use super::evaluate::axis;
+use super::shapes::axis;
 use crate::exchange::onnx::Nowhere;
 use crate::exchange::onnx::constant::Constant;
 use crate::exchange::onnx::proto::{AttributeProto, NodeProto};

@@ -2,7 +2,7 @@
 
 use kernels::geometry::Padding;
 
-use super::evaluate::{self, Slices, axis, permutation, squeezed, target_shape, unsqueezed};
+use super::shapes::{Slices, axis, permutation, squeezed, target_shape, unsqueezed};
 use super::view::{Axis, View, long};
 use super::{Activation, Importer, Refusal, Site, Value};
 use crate::exchange::onnx::constant::Constant;
@@ -179,7 +179,7 @@ impl Importer<'_> {
         let inputs: Vec<Activation> = inputs.collect::<Result<_, Refusal>>()?;
         let first = &inputs[0];
         let rank = first.view.0.len() + 1;
-        let along = evaluate::axis(site.attributes.int("axis").unwrap_or(1), rank)?;
+        let along = axis(site.attributes.int("axis").unwrap_or(1), rank)?;
         if along == 0 {
             return Err("joins batches".into());
         }

@@ -1,0 +1,15 @@
+//! Model files of ours, and other people's safetensors.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use network::Model;
+use network::exchange::safetensors;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(model) = Model::from_bytes(bytes) {
+        // What can be read can be written and read again.
+        let again = Model::from_bytes(&model.to_bytes()).expect("our own file");
+        assert_eq!(again, model);
+    }
+    let _ = safetensors::read(bytes);
+});
