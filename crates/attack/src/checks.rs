@@ -80,7 +80,8 @@ impl fmt::Display for Warning {
             Self::Floor { images, of, floor } => write!(
                 f,
                 "{images} of {of} distances are the smallest that this number of steps allows \
-                 (about {floor:.3}), the true ones are smaller: raise --steps"
+                 ({floor:.3}, before rounding to grey levels), the true ones are smaller: raise \
+                 --steps"
             ),
         }
     }

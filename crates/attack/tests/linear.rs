@@ -183,8 +183,8 @@ fn results_on_the_floor_are_noticed() {
             .all(|o| (o.l2.unwrap() - 0.417).abs() < 0.01)
     );
     let warnings = checks::after(&ddn, &outcomes);
-    let expected = "8 of 8 distances are the smallest that this number of steps allows (about \
-                    0.417), the true ones are smaller: raise --steps";
+    let expected = "8 of 8 distances are the smallest that this number of steps allows (0.417, \
+                    before rounding to grey levels), the true ones are smaller: raise --steps";
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].to_string(), expected);
 
