@@ -22,18 +22,19 @@ pub fn resolve<C: DeserializeOwned + Serialize>(
     }
     options.extend(object(&flags));
     let keys: Vec<String> = options.keys().cloned().collect();
-    let config: C = serde_json::from_value(Value::Object(options)).map_err(|error| {
+    let defaults = object(&defaults);
+    let config: C = serde_json::from_value(Value::Object(options.clone())).map_err(|error| {
         let message = error.to_string();
-        match message.strip_prefix("missing field `") {
-            Some(rest) => {
-                let name = rest.trim_end_matches('`');
-                let hint = format!("give --{name}, or `{name} = ...` in the configuration file");
-                advised(format!("--{name} is required"), hint)
-            }
-            None => match file {
-                Some(path) => anyhow!("{}: {message}", path.display()),
-                None => anyhow!("{message}"),
-            },
+        if let Some(rest) = message.strip_prefix("missing field `") {
+            let name = rest.trim_end_matches('`');
+            let hint = format!("give --{name}, or `{name} = ...` in the configuration file");
+            return advised(format!("--{name} is required"), hint);
+        }
+        let culprit = culprit::<C>(&options, &defaults);
+        let culprit = culprit.map_or(String::new(), |key| format!("{key}: "));
+        match file {
+            Some(path) => anyhow!("{}: {culprit}{message}", path.display()),
+            None => anyhow!("{culprit}{message}"),
         }
     })?;
     let known = serde_json::to_value(&config)?;
@@ -46,6 +47,22 @@ pub fn resolve<C: DeserializeOwned + Serialize>(
         ));
     }
     Ok(config)
+}
+
+/// The option without which everything could be read, to be named in an error.
+fn culprit<C: DeserializeOwned>(
+    options: &Map<String, Value>,
+    defaults: &Map<String, Value>,
+) -> Option<String> {
+    let heals = |key: &&String| {
+        let mut healed = options.clone();
+        match defaults.get(*key) {
+            Some(value) => healed.insert((*key).clone(), value.clone()),
+            None => healed.remove(*key),
+        };
+        serde_json::from_value::<C>(Value::Object(healed)).is_ok()
+    };
+    options.keys().find(heals).cloned()
 }
 
 /// One option of the file or the flags before everything is resolved: what
@@ -163,7 +180,11 @@ mod tests {
         );
         let error = resolved("", Flags::default()).unwrap_err();
         assert_eq!(error.to_string(), "--data is required");
-        assert!(resolved("data = 3", Flags::default()).is_err());
+        let error = resolved("data = 'x'\nepochs = 'many'", Flags::default()).unwrap_err();
+        assert!(
+            error.to_string().contains("epochs: invalid type"),
+            "{error}"
+        );
         assert!(resolved("data = ", Flags::default()).is_err());
     }
 }

@@ -32,12 +32,25 @@ pub fn report(error: &Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "error: {error:#}");
+    let _ = writeln!(stderr, "error: {}", told(error));
     if let Some(hint) = error.chain().find_map(hint) {
         let _ = writeln!(stderr, "hint: {hint}");
     }
     let unfinished = error.chain().any(|e| e.is::<Unfinished>());
     ExitCode::from(if unfinished { 1 } else { 2 })
+}
+
+/// The chain of causes, without those that the message before already quotes.
+fn told(error: &Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

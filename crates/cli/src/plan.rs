@@ -28,28 +28,28 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N")]
     batch_size: Option<usize>,
     /// Learning rate.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lr: Option<f64>,
     /// constant, cosine, one-cycle or piecewise:EPOCHS@FACTOR.
     #[arg(long)]
     schedule: Option<String>,
     /// Epochs over which the rate first rises from 0.
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
     warmup_epochs: Option<f64>,
     /// Share of the old step that is kept.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     momentum: Option<f32>,
     /// Pull towards 0 on weights, never on biases and norms.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     weight_decay: Option<f32>,
     /// Bound on the gradient's norm; 0: none.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     clip: Option<f32>,
     /// Variations of the images: auto or none.
     #[arg(long)]
     augment: Option<String>,
     /// Seconds between checkpoints within an epoch.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     checkpoint_seconds: Option<f64>,
 }
 

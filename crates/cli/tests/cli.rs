@@ -57,6 +57,9 @@ fn help_of_every_command() {
         "report --help",
         "inspect --help",
         "convert --help",
+        "bench --help",
+        "train smoothadv --help",
+        "train adversarial --help",
     ] {
         all += &shown(folder.path(), command);
         all += "\n";

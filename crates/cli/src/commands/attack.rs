@@ -59,14 +59,14 @@ struct Options {
     #[arg(long)]
     steps: Option<u32>,
     /// PGD: the L2 budget [default: 4].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     eps: Option<f64>,
     /// Attack the average over M fixed noises: the stochastic model [default: 1,
     /// the network itself].
     #[arg(long, value_name = "M")]
     samples: Option<u32>,
     /// Noise level of the stochastic model.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// An image is broken when its label leaves the top K [default: 1].
     #[arg(long, value_name = "K")]

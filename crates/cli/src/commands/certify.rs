@@ -40,7 +40,7 @@ struct Options {
     #[serde(flatten)]
     subject: SubjectArgs,
     /// Noise level, in units of pixels scaled to [0, 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Samples that choose the class [default: 100].
     #[arg(long)]
@@ -50,7 +50,7 @@ struct Options {
     #[arg(long)]
     n: Option<u32>,
     /// Failure probability, for each image [default: 0.001].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     alpha: Option<f64>,
     /// How the class is chosen: noise (n0 samples) or clean (argmax v(x), for a
     /// deterministic v) [default: noise].
@@ -67,7 +67,12 @@ struct Options {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     anytime: bool,
     /// With --anytime: stop when "radius >= R" is decided.
-    #[arg(long, value_name = "R", requires = "anytime")]
+    #[arg(
+        long,
+        value_name = "R",
+        requires = "anytime",
+        allow_negative_numbers = true
+    )]
     radius: Option<f64>,
     /// With --anytime: stop when the radius can hardly grow by more than this
     /// [default: sigma/50].

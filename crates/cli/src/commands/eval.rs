@@ -35,7 +35,7 @@ struct Options {
     #[serde(flatten)]
     data: DataArgs,
     /// Noise level for noisy accuracy, in units of pixels scaled to [0, 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Only the first N images.
     #[arg(long, value_name = "N")]

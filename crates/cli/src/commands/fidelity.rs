@@ -41,7 +41,7 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
     /// Noise level, in units of pixels scaled to [0, 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Noisy copies an average [default: 100].
     #[arg(long, value_name = "M")]

@@ -37,7 +37,7 @@ struct Options {
     #[serde(flatten)]
     subject: SubjectArgs,
     /// Noise level, in units of pixels scaled to [0, 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Average over M noisy copies, for stochastic models [default: 0, none].
     #[arg(long, value_name = "M")]

@@ -24,7 +24,7 @@ pub struct Flags {
     #[command(flatten)]
     model: ModelArgs,
     /// Noise level of the L-bound [default: the one stored in the model, if any].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// PNG or JPEG files.
     #[arg(required = true, value_name = "IMAGE")]

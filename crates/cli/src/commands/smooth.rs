@@ -70,11 +70,11 @@ struct Options {
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
     /// Noise level whose average is wanted, in units of pixels scaled to [0, 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Scale of the gradient term; 0.5 is true Gaussian averaging, the paper
     /// takes 5 [default: 5].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lambda: Option<f64>,
     /// Steps of the heat equation, each with its own student [default: 1].
     #[arg(long, value_name = "N")]
@@ -83,7 +83,7 @@ struct Options {
     #[arg(long)]
     kappa: Option<u32>,
     /// Finite-difference step [default: 0.1].
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     fd_step: Option<f64>,
     /// Distance to the teacher: l2, kl or l2-prob [default: l2].
     #[arg(long)]
@@ -101,7 +101,7 @@ struct Options {
     #[arg(long, value_name = "BOOL")]
     scale_free: Option<bool>,
     /// Share of the student's inputs that get noise [default: 0].
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     noisy_share: Option<f64>,
     /// Keep all iterates f1, f2, ... beside the model.
     #[arg(long)]

@@ -72,7 +72,7 @@ struct NoisyFlags {
 #[derive(Args, Debug, Serialize)]
 struct NoisyOptions {
     /// Noise level, in units of pixels scaled to [0, 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ struct AdversarialOptions {
     #[arg(long, value_name = "M")]
     samples: Option<u32>,
     /// Largest L2 norm of the inner attack's perturbation [default: 0.5].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     eps: Option<f64>,
     /// Steps of the inner attack [default: 4].
     #[arg(long, value_name = "N")]
