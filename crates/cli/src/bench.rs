@@ -33,6 +33,9 @@ pub struct Flags {
     /// Images in a batch [default: by architecture].
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
+    /// Random projections of a heat step.
+    #[arg(long, default_value_t = 10)]
+    kappa: u32,
     /// Time for each measurement.
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     seconds: f64,
@@ -55,8 +58,11 @@ pub fn run(flags: Flags) -> Result<()> {
         let hint = "give a number of seconds above 0, at most 3600";
         return Err(advised(format!("--seconds is {}", flags.seconds), hint));
     }
-    if flags.batch == Some(0) {
-        return Err(advised("--batch is 0", "give at least 1"));
+    if flags.batch.is_some_and(|batch| batch < 2) {
+        return Err(advised(
+            "--batch is below 2",
+            "batch norm needs at least 2 images",
+        ));
     }
     if flags.model.is_some() && flags.arch.len() != 1 {
         let hint = "name it with --arch";
@@ -82,12 +88,13 @@ pub fn run(flags: Flags) -> Result<()> {
         } else {
             flags.work.clone()
         };
-        let cpu = Cpu::new(&model, pool.clone());
-        let logits = first_logits(&cpu);
-        let mut bench = Bench::new(cpu, flags.batch.unwrap_or(batch), flags.common.seed);
+        let logits = first_logits(&Cpu::new(&model, pool.clone()));
+        let batch = flags.batch.unwrap_or(batch);
+        let seed = flags.common.seed;
+        let mut bench = Bench::new(&model, pool.clone(), batch, flags.kappa, seed)?;
         for work in works {
             let images = bench.images(work);
-            let seconds = median(Duration::from_secs_f64(flags.seconds), || bench.run(work));
+            let seconds = median(Duration::from_secs_f64(flags.seconds), || bench.run(work))?;
             let rate = images as f64 / seconds;
             text += &format!(
                 "{name:20} {:14} batch {images:4}  {:9.3} ms  {rate:10.1} images/s\n",
@@ -137,16 +144,16 @@ fn first_logits(cpu: &Cpu) -> Vec<f32> {
 }
 
 /// Median seconds of a call, after two calls to warm up; at least five calls.
-fn median(time: Duration, mut run: impl FnMut()) -> f64 {
-    run();
-    run();
+fn median(time: Duration, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+    run()?;
+    run()?;
     let start = Instant::now();
     let mut times = Vec::new();
     while times.len() < 5 || start.elapsed() < time {
         let start = Instant::now();
-        run();
+        run()?;
         times.push(start.elapsed().as_secs_f64());
     }
     times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    Ok(times[times.len() / 2])
 }

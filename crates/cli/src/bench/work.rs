@@ -1,11 +1,17 @@
 //! What is measured, in the verbs.
 
+use std::sync::Arc;
+
+use anyhow::Result;
 use clap::ValueEnum;
+use data::Batch;
 use network::{
-    Classify as _, Cpu, Differentiable as _, Gradients, Mode, Noise, NoisyImage, Purpose,
+    Classify as _, Cpu, Differentiable as _, Gradients, Mode, Model, Noise, NoisyImage, Purpose,
 };
+use rayon::ThreadPool;
 use train::loss::cross_entropy;
-use train::{Sgd, SgdParams};
+use train::methods::{Baseline, Fit, Heat, HeatParams, Scale, Start};
+use train::{Method, Position, Sgd, SgdParams};
 
 /// One kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,7 +27,7 @@ pub enum Work {
     /// Gradient of the loss with respect to a batch of images: a step of an
     /// attack.
     InputGradient,
-    /// A step of heat smoothing with one projection.
+    /// A step of heat smoothing with `--kappa` projections, SGD included.
     Heat,
 }
 
@@ -56,130 +62,124 @@ impl Work {
 /// A network with all that the works need.
 pub struct Bench {
     cpu: Cpu,
-    batch: usize,
-    images: Vec<f32>,
-    labels: Vec<u32>,
+    heat: Heat<Cpu>,
+    batch: Batch,
     logits: Vec<f32>,
     cotangent: Vec<f32>,
     gradients: Gradients,
     dx: Vec<f32>,
     sgd: Sgd,
     noise: Noise,
+    position: Position,
 }
 
-/// Finite-difference step and weight of the heat penalty; speed does not depend
-/// on them.
-const FD_STEP: f32 = 0.1;
 /// So small that hours of steps on noise move nothing far.
 const RATE: f32 = 1e-5;
 
 impl Bench {
-    pub fn new(cpu: Cpu, batch: usize, seed: u64) -> Self {
+    /// All works on `images` images of noise at a time.
+    pub fn new(
+        model: &Model,
+        pool: Arc<ThreadPool>,
+        images: usize,
+        kappa: u32,
+        seed: u64,
+    ) -> Result<Self> {
         let noise = Noise {
             seed,
             purpose: Purpose::Bench,
             sigma: 0.1,
         };
+        let cpu = Cpu::new(model, Arc::clone(&pool));
         let (length, classes) = (cpu.input().len(), cpu.classes());
-        Self {
-            images: noise.draw(0, 0, batch * length),
-            labels: (0..batch).map(|i| (i % classes) as u32).collect(),
-            logits: vec![0.0; batch * classes],
-            cotangent: vec![0.0; batch * classes],
+        let batch = Batch {
+            number: 0,
+            indices: (0..images as u32).collect(),
+            images: noise.draw(0, 0, images * length),
+            labels: (0..images).map(|i| (i % classes) as u32).collect(),
+        };
+        let params = HeatParams {
+            sigma: 0.1,
+            lambda: 5.0,
+            timesteps: 1,
+            kappa,
+            fd_step: 0.1,
+            fit: Fit::L2,
+            start: Start::Reinit,
+            scale: Scale::Unbiased,
+            scale_free: true,
+            noisy_share: 0.0,
+        };
+        Ok(Self {
+            heat: Heat::new(params, Cpu::new(model, pool), &batch.images[..length])?,
+            logits: vec![0.0; images * classes],
+            cotangent: vec![0.0; images * classes],
             gradients: Gradients::zeros(cpu.graph()),
-            dx: vec![0.0; batch * length],
+            dx: vec![0.0; images * length],
             sgd: Sgd::new(cpu.graph(), SgdParams::default()),
             noise,
+            position: Position {
+                seed,
+                epoch: 0,
+                step: 0,
+            },
             cpu,
             batch,
-        }
+        })
     }
 
     /// Images that one call of [`Bench::run`] works on.
     pub fn images(&self, work: Work) -> usize {
-        if work == Work::Latency { 1 } else { self.batch }
+        match work {
+            Work::Latency => 1,
+            _ => self.batch.labels.len(),
+        }
     }
 
     /// Does the work once.
-    pub fn run(&mut self, work: Work) {
+    pub fn run(&mut self, work: Work) -> Result<()> {
         let (length, classes) = (self.cpu.input().len(), self.cpu.classes());
+        let images = &self.batch.images;
         match work {
-            Work::Forward => self.cpu.logits(&self.images, &mut self.logits),
+            Work::Forward => self.cpu.logits(images, &mut self.logits),
             Work::Noisy => {
                 let noisy = NoisyImage {
-                    pixels: &self.images[..length],
+                    pixels: &images[..length],
                     image: 0,
                     first_sample: 0,
-                    count: self.batch,
+                    count: self.batch.labels.len(),
                 };
                 self.cpu
                     .noisy_logits(&self.noise, &[noisy], &mut self.logits);
             }
             Work::Latency => {
-                let (image, logits) = (&self.images[..length], &mut self.logits[..classes]);
-                self.cpu.logits(image, logits);
-            }
-            Work::Train => {
-                let (logits, tape) = self.cpu.forward(&self.images, Mode::Train);
-                cross_entropy(classes, &logits, &self.labels, &mut self.cotangent);
-                self.gradients.clear();
-                self.cpu
-                    .parameter_gradient(&tape, &self.cotangent, &mut self.gradients);
-                self.cpu.update_running_statistics(&tape);
-                drop(tape);
-                self.step();
+                let logits = &mut self.logits[..classes];
+                self.cpu.logits(&images[..length], logits);
             }
             Work::InputGradient => {
-                let (logits, tape) = self.cpu.forward(&self.images, Mode::Eval);
-                cross_entropy(classes, &logits, &self.labels, &mut self.cotangent);
+                let (logits, tape) = self.cpu.forward(images, Mode::Eval);
+                cross_entropy(classes, &logits, &self.batch.labels, &mut self.cotangent);
                 self.cpu
                     .input_gradient(&tape, &self.cotangent, &mut self.dx);
             }
-            Work::Heat => self.heat(),
-        }
-    }
-
-    fn step(&mut self) {
-        // The graph is cheap to clone beside a step, and frees the borrow.
-        let graph = self.cpu.graph().clone();
-        let parameters = self.cpu.parameters_mut();
-        self.sgd.step(&graph, RATE, &self.gradients, parameters);
-    }
-
-    /// The passes of method.md's loss with kappa = 1: the teacher's logits, a
-    /// clean pass, one input gradient, one pass at `x + fd_step * l`, and both
-    /// parameter gradients.
-    fn heat(&mut self) {
-        let length = self.cpu.input().len();
-        self.cpu.logits(&self.images, &mut self.logits);
-        let (clean, tape) = self.cpu.forward(&self.images, Mode::Train);
-        let w = self.noise.draw(1, 0, clean.len());
-        self.cpu.input_gradient(&tape, &w, &mut self.dx);
-        for (x, g) in self
-            .images
-            .chunks_exact(length)
-            .zip(self.dx.chunks_exact_mut(length))
-        {
-            let norm = g.iter().map(|g| g * g).sum::<f32>().sqrt().max(1e-12);
-            for (g, x) in g.iter_mut().zip(x) {
-                *g = x + FD_STEP * *g / norm;
+            Work::Train | Work::Heat => {
+                let method: &mut dyn Method<Cpu> = match work {
+                    Work::Train => &mut Baseline,
+                    _ => &mut self.heat,
+                };
+                self.gradients.clear();
+                method.step(
+                    &mut self.cpu,
+                    &self.batch,
+                    self.position,
+                    &mut self.gradients,
+                )?;
+                // The graph is cheap to clone beside a step, and frees the borrow.
+                let graph = self.cpu.graph().clone();
+                let parameters = self.cpu.parameters_mut();
+                self.sgd.step(&graph, RATE, &self.gradients, parameters);
             }
         }
-        self.gradients.clear();
-        let (moved, moved_tape) = self.cpu.forward(&self.dx, Mode::Train);
-        for i in 0..clean.len() {
-            self.cotangent[i] = w[i] * (moved[i] - clean[i]) / FD_STEP;
-        }
-        self.cpu
-            .parameter_gradient(&moved_tape, &self.cotangent, &mut self.gradients);
-        drop(moved_tape);
-        for i in 0..clean.len() {
-            self.cotangent[i] = clean[i] - self.logits[i] - self.cotangent[i];
-        }
-        self.cpu
-            .parameter_gradient(&tape, &self.cotangent, &mut self.gradients);
-        self.cpu.update_running_statistics(&tape);
-        drop(tape);
-        self.step();
+        Ok(())
     }
 }
