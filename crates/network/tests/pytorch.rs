@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use network::{
-    Classify, Differentiable, Gradients, Graph, GraphBuilder, Mode, Model, Op, Parameters,
-    Reference, Shape, Window,
+    Cpu, Differentiable, Gradients, Graph, GraphBuilder, Mode, Model, Op, Parameters, Reference,
+    Shape, Window,
 };
 use serde::Deserialize;
 
@@ -135,6 +135,13 @@ fn agrees<N: Differentiable>(make: impl Fn(&Model) -> N, tolerance: f32) {
 #[test]
 fn reference_in_f64() {
     agrees(Reference::<f64>::new, 1e-6);
+}
+
+#[test]
+fn on_the_cpu() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+    let pool = std::sync::Arc::new(pool.unwrap());
+    agrees(|model| Cpu::new(model, pool.clone()), 1e-5);
 }
 
 #[test]
