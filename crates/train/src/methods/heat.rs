@@ -49,7 +49,7 @@ pub enum Start {
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `sigma` | - | noise level, pixels scaled to [0,1] | > 0 |
+/// | `sigma` | - | noise level, pixels scaled to `[0, 1]` | > 0 |
 /// | `lambda` | 5 | scale of the gradient term | > 0 |
 /// | `timesteps` | 1 | Euler steps `n_T` | >= 1 |
 /// | `kappa` | 1 | random projections | >= 1 |

@@ -35,7 +35,7 @@ pub enum InnerAttack {
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `sigma` | - | noise level, pixels scaled to [0,1] | >= 0 |
+/// | `sigma` | - | noise level, pixels scaled to `[0, 1]` | >= 0 |
 /// | `samples` | 1 | noises `m` an image | 1 to 100,000 |
 /// | `eps` | 0.5 | largest L2 norm of the perturbation | >= 0 |
 /// | `steps` | 4 | steps of the inner attack | 1 (DDN: 2) to 10,000 |
