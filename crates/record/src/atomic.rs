@@ -37,7 +37,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     sync_folder(folder)
 }
 
-/// [`write`] of `value` as indented JSON with a final newline.
+/// [`write()`] of `value` as indented JSON with a final newline.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
     let mut text =
         serde_json::to_string_pretty(value).map_err(|error| RecordError::json(path, error))?;

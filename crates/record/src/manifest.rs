@@ -92,7 +92,7 @@ pub struct Manifest {
     pub data: DataId,
     /// Which of its images.
     pub selection: Selection,
-    /// Noise std in units of pixels scaled to [0,1]; `None` without noise.
+    /// Noise std in units of pixels scaled to [0, 1]; `None` without noise.
     pub sigma: Option<f64>,
     /// Seed of all noise.
     pub seed: u64,

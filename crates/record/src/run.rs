@@ -22,7 +22,7 @@ pub struct RunManifest {
     /// Name for people where the method alone would be ambiguous; never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Noise std in units of pixels scaled to [0,1]; `None` without noise.
+    /// Noise std in units of pixels scaled to [0, 1]; `None` without noise.
     pub sigma: Option<f64>,
     /// The resolved configuration.
     pub configuration: Value,

@@ -1,7 +1,7 @@
 //! PyTorch checkpoints: what `torch.save` writes, as zip (since 1.6) or in the
 //! legacy layout.
 //!
-//! The reader executes nothing: see [`pickle`]. A zip holds `*/data.pkl`, which
+//! The reader executes nothing: see the `pickle` module. A zip holds `*/data.pkl`, which
 //! describes the objects, and one stored entry `*/data/KEY` per storage. The
 //! legacy layout is five pickles in a row (a magic number, a version, facts
 //! about the machine, the objects, the keys of the storages) and then, key by
