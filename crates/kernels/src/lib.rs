@@ -7,7 +7,7 @@
 //! - a kernel works on a few images on one thread; the caller owns the threads;
 //! - an image's result never depends on the other images of the call.
 //!
-//! [`reference`] holds the specification: plain loops, generic over `f32` and
+//! [`mod@reference`] holds the specification: plain loops, generic over `f32` and
 //! `f64`, against which every fast kernel is tested.
 
 pub mod backward;
