@@ -8,9 +8,6 @@ use network::exchange::onnx::{self, Fold};
 use network::{Cpu, Differentiable, LoadOptions, Mode, Reference, Shape, load};
 use serde_json::Value;
 
-/// Multiply-accumulates that are too many for plain loops.
-const MANY: u64 = 2_000_000_000;
-
 fn floats(value: &Value) -> Vec<f32> {
     let numbers = value.as_array().unwrap().iter();
     numbers.map(|v| v.as_f64().unwrap() as f32).collect()
@@ -47,23 +44,19 @@ fn check(json: &Path) {
     }
     let loaded = load(&path, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let images = floats(&expected["images"]);
+    // In f64 no rectifier flips: this is the check of the graph itself.
+    let reference = Reference::<f64>::new(&loaded.model);
+    let (logits, gradient) = compare(&reference, &images, &expected);
+    println!("{name}, plain f64: logits within {logits:.1e}, gradient within {gradient:.1e}");
+    assert!(logits < 1e-3 && gradient < 1e-3, "{name}");
     let pool = rayon::ThreadPoolBuilder::new().build().unwrap();
     let cpu = Cpu::new(&loaded.model, pool.into());
     let (logits, gradient) = compare(&cpu, &images, &expected);
     let pytorch = expected["pytorch_f32"].as_f64().unwrap();
-    println!("{name}: logits within {logits:.1e}");
-    println!("  gradient within {gradient:.1e} of f64's in norm, PyTorch's f32 {pytorch:.1e}");
-    assert!(
-        logits < 1e-3 && gradient < 1e-3f64.max(4.0 * pytorch),
-        "{name}"
-    );
-    if loaded.model.graph.macs() < MANY {
-        // In f64 no rectifier flips: this is the check of the graph itself.
-        let reference = Reference::<f64>::new(&loaded.model);
-        let (logits, gradient) = compare(&reference, &images, &expected);
-        println!("  in f64: logits within {logits:.1e}, gradient within {gradient:.1e}");
-        assert!(logits < 1e-3 && gradient < 1e-3, "{name}");
-    }
+    println!("{name}: logits within {logits:.1e}, gradient within {gradient:.1e}");
+    println!("  (PyTorch's own gradient in f32 within {pytorch:.1e})");
+    // One rectifier that rounding flips is worth some 1e-3 in these networks.
+    assert!(logits < 1e-3 && gradient < 0.05, "{name}");
     for note in &loaded.report.notes {
         println!("  {note}");
     }

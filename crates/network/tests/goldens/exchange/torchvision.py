@@ -73,8 +73,15 @@ def make(folder):
             "gradient": flat(gradient.permute(0, 2, 3, 1)),
         }
         batch = torch.export.Dim("batch", min=1, max=64)
+        # One keeps the batch norms, the other multiplies them into the weights.
         exporters = {
-            "script": {"dynamo": False, "input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}},
+            "script": {
+                "dynamo": False,
+                "input_names": ["x"],
+                "dynamic_axes": {"x": {0: "n"}},
+                "do_constant_folding": False,
+                "training": torch.onnx.TrainingMode.PRESERVE,
+            },
             "dynamo": {"dynamo": True, "verbose": False, "dynamic_shapes": ({0: batch},)},
         }
         for exporter, options in exporters.items():
