@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use network::Classify;
+use record::Guarantee;
 use serde_json::json;
 use train::loss::softmax;
 
@@ -45,6 +46,7 @@ pub fn run(flags: Flags) -> Result<()> {
     let input = model.graph.input();
     let shape = [input.height, input.width, input.channels];
     let mut logits = vec![0.0; model.graph.classes()];
+    let guarantee = Guarantee::ApproximateIfAverage.sentence();
     let (mut text, mut value, mut failed) = (String::new(), Vec::new(), 0);
     for path in &flags.images {
         let name = path.display();
@@ -72,11 +74,11 @@ pub fn run(flags: Flags) -> Result<()> {
             text += &format!(", L-bound radius {radius:.4} (sigma {sigma})");
         }
         text += "\n";
-        let guarantee = radius.map(|_| GUARANTEE);
+        let guarantee = radius.map(|_| guarantee);
         value.push(json!({"image": name.to_string(), "class": order[0], "name": class, "probability": p[order[0]], "lbound": radius, "sigma": sigma, "guarantee": guarantee}));
     }
     if sigma.is_some() {
-        text += &format!("guarantee of the radius: {GUARANTEE}\n");
+        text += &format!("guarantee of the radius: {guarantee}\n");
     }
     output::summary(&flags.common, &json!(value), &text)?;
     match failed {
@@ -88,5 +90,3 @@ pub fn run(flags: Flags) -> Result<()> {
         .into()),
     }
 }
-
-const GUARANTEE: &str = "approximate: holds if v is exactly a Gaussian average";
