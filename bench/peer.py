@@ -204,6 +204,27 @@ def prepare(folder, arch, batches):
         )
 
 
+# Steps in one call of the work; times are those of one step.
+STEPS = {"pgd": 20}
+
+
+def pgd(net, images, labels):
+    """PGD in L2 as `heatsmooth attack pgd` runs it, no image done early."""
+    steps, eps = STEPS["pgd"], 4.0
+    norm = lambda v: v.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
+    x = images.clone()
+    for _ in range(steps):
+        x.requires_grad_(True)
+        logits = net(x)
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        (gradient,) = torch.autograd.grad(loss, x)
+        with torch.no_grad():
+            moved = x + 2 * eps / steps * gradient / norm(gradient).clamp_min(1e-30)
+            change = moved.clamp_(0, 1) - images
+            x = images + change * (eps / norm(change).clamp_min(1e-30)).clamp_max(1)
+    return x
+
+
 def steps_of(net, work, images, labels, engine, configuration):
     """The work as a function without arguments, and the logits of the pattern."""
     if configuration == "channels-last":
@@ -211,12 +232,14 @@ def steps_of(net, work, images, labels, engine, configuration):
         images = images.to(memory_format=torch.channels_last)
     if configuration == "compiled":
         net = torch.compile(net)
-    if work in ("train", "input-gradient"):
+    if work in ("train", "input-gradient", "pgd"):
         net.train(work == "train")
         optimiser = torch.optim.SGD(net.parameters(), lr=1e-5, momentum=0.9, weight_decay=5e-4)
-        if work == "input-gradient":
+        if work != "train":
             for parameter in net.parameters():
                 parameter.requires_grad_(False)
+        if work == "pgd":
+            return lambda: pgd(net, images, labels)
 
         def run():
             x = images
@@ -285,7 +308,7 @@ def measure(folder, arch, work, batch, engine, configuration, threads, seconds):
         run()
         times.append(time.perf_counter() - before)
     return {
-        "images_per_second": batch / statistics.median(times),
+        "images_per_second": batch * STEPS.get(work, 1) / statistics.median(times),
         "logits": logits,
         "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

@@ -10,7 +10,8 @@ use crate::target::Points;
 pub enum Goal<'a> {
     /// The label is no longer among the `top_k` classes.
     Untargeted,
-    /// The given class, one an image, is among the `top_k` classes.
+    /// The given class, one an image, is among the `top_k` classes. An image whose
+    /// label is its target is left out: see [`Batch::left_out`].
     Targeted(&'a [u32]),
 }
 
@@ -77,6 +78,14 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether an image's target is its own label: reaching it would be no attack.
+    pub fn left_out(&self, i: usize) -> bool {
+        match self.goal {
+            Goal::Untargeted => false,
+            Goal::Targeted(targets) => targets[i] == self.labels[i],
+        }
+    }
+
     /// +1 if the loss is to grow, -1 if it is to shrink.
     pub(crate) fn sign(&self) -> f64 {
         match self.goal {
@@ -118,14 +127,7 @@ impl<'a> Batch<'a> {
         };
         length("targets", self.len(), targets.len())?;
         for (i, &target) in targets.iter().enumerate() {
-            let index = self.indices[i];
-            class(index, "target", target, classes)?;
-            if target == self.labels[i] {
-                return Err(AttackError::TargetIsLabel {
-                    index,
-                    class: target,
-                });
-            }
+            class(self.indices[i], "target", target, classes)?;
         }
         Ok(())
     }

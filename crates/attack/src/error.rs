@@ -43,14 +43,6 @@ pub enum AttackError {
         /// Number of logits.
         classes: usize,
     },
-    /// A targeted attack towards the label itself.
-    #[error("image {index}: the target {class} is its label")]
-    TargetIsLabel {
-        /// The image.
-        index: u32,
-        /// The class.
-        class: u32,
-    },
     /// The network's logits are infinite or not a number.
     #[error("image {index}: the network's logits are not finite")]
     NotFinite {
@@ -77,7 +69,6 @@ impl AttackError {
                 Some("give images scaled to [0, 1]; input normalisation is a layer of the network")
             }
             Self::Class { .. } => Some("is this the data set that the network was trained on?"),
-            Self::TargetIsLabel { .. } => Some("choose another class as target"),
             Self::NotFinite { .. } => Some(
                 "the weights overflow or hold NaN, as after a training that diverged: check the \
                  model on clean images first",

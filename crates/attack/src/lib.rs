@@ -9,6 +9,7 @@
 //! - [`Attack`]: moves images. [`Pgd`] has a fixed budget, [`Ddn`] looks for the
 //!   smallest norm; both come out of `check()`ed parameters ([`PgdParams`],
 //!   [`DdnParams`]).
+//! - [`Aim`]: the targets of a targeted attack.
 //! - [`run`]: attacks a [`Batch`] and believes nothing: range, budget and success
 //!   are measured again on the final images, which come back in the
 //!   [`Outcome`]s.
@@ -19,6 +20,7 @@
 //! function of images, seeds and parameters: an image's result does not depend
 //! on its neighbours in the batch.
 
+mod aim;
 mod attempt;
 mod batch;
 pub mod checks;
@@ -31,6 +33,7 @@ mod run;
 mod summary;
 mod target;
 
+pub use aim::Aim;
 pub use attempt::{Attack, Attempt, Kind, Visit};
 pub use batch::{Batch, Goal};
 pub use ddn::{Ddn, DdnParams};

@@ -9,6 +9,9 @@ pub enum Status {
     Broken,
     /// The goal is not reached: there is no distance.
     Failed,
+    /// The image's label is its target: nothing was attacked, and there is no
+    /// distance.
+    LeftOut,
 }
 
 /// An attacked image, as measured by the caller of the attack.
@@ -28,9 +31,9 @@ pub struct Outcome {
     pub adv_predict: u32,
     /// How it ended.
     pub status: Status,
-    /// L2 norm of the perturbation; 0 if already wrong, `None` if failed.
+    /// L2 norm of the perturbation; 0 if already wrong, `None` if failed or left out.
     pub l2: Option<f64>,
-    /// Largest change of a pixel; 0 if already wrong, `None` if failed.
+    /// Largest change of a pixel; 0 if already wrong, `None` if failed or left out.
     pub linf: Option<f64>,
     /// L2 norm of what the attack gave back, also if it failed: about `eps` for
     /// PGD, 0 for DDN. Only the paper's convention calls this a distance.
@@ -46,6 +49,6 @@ pub struct Outcome {
 impl Outcome {
     /// The goal is met, by the attack or from the start.
     pub fn success(&self) -> bool {
-        self.status != Status::Failed
+        matches!(self.status, Status::AlreadyWrong | Status::Broken)
     }
 }

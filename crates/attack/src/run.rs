@@ -7,8 +7,8 @@ use crate::l2::{difference, distance, max_distance};
 use crate::outcome::{Outcome, Status};
 use crate::target::{Standing, Target};
 
-/// Attacks every image of the batch that does not meet the goal yet; one outcome
-/// an image, in order.
+/// Attacks every image of the batch that does not meet the goal yet (and whose
+/// label is not its target); one outcome an image, in order.
 ///
 /// An attack is never trusted: range, budget and success are checked here, on
 /// the images that it gives back.
@@ -28,7 +28,7 @@ pub fn run(
     let clean = target.judge(&gathered.points(), 0)?.standings;
     let reached = |standing: &Standing, i| batch.success(standing.rank(batch.class(i)));
     let attacked: Vec<usize> = (0..batch.len())
-        .filter(|&i| !reached(&clean[i], i))
+        .filter(|&i| !batch.left_out(i) && !reached(&clean[i], i))
         .collect();
 
     let mut gathered = Gathered::new(batch, &attacked, |i| batch.image(i));
@@ -37,7 +37,7 @@ pub fn run(
     let after = target.judge(&gathered.points(), 0)?.standings;
 
     let mut outcomes: Vec<Outcome> = (0..batch.len())
-        .map(|i| already_wrong(batch, i, &clean[i]))
+        .map(|i| not_attacked(batch, i, &clean[i]))
         .collect();
     for ((&i, attempt), standing) in attacked.iter().zip(attempts).zip(after) {
         let image = batch.image(i);
@@ -124,8 +124,9 @@ fn perturb(
     Ok(attempts)
 }
 
-fn already_wrong(batch: &Batch<'_>, i: usize, clean: &Standing) -> Outcome {
+fn not_attacked(batch: &Batch<'_>, i: usize, clean: &Standing) -> Outcome {
     let label = batch.labels[i];
+    let left_out = batch.left_out(i);
     Outcome {
         index: batch.indices[i],
         label,
@@ -136,9 +137,13 @@ fn already_wrong(batch: &Batch<'_>, i: usize, clean: &Standing) -> Outcome {
         clean_predict: clean.predict(),
         clean_correct: clean.rank(label) < batch.top_k,
         adv_predict: clean.predict(),
-        status: Status::AlreadyWrong,
-        l2: Some(0.0),
-        linf: Some(0.0),
+        status: if left_out {
+            Status::LeftOut
+        } else {
+            Status::AlreadyWrong
+        },
+        l2: (!left_out).then_some(0.0),
+        linf: (!left_out).then_some(0.0),
         last_l2: 0.0,
         steps: 0,
         at_floor: false,

@@ -22,6 +22,8 @@ pub struct Summary {
     pub broken: usize,
     /// Attacked in vain.
     pub failed: usize,
+    /// Not attacked because the label is the target.
+    pub left_out: usize,
     /// Broken among the attacked; `None` if nothing was attacked.
     pub success_rate: Option<f64>,
     /// Over the broken images; `None` if there are none.
@@ -46,6 +48,7 @@ impl Summary {
             already_wrong: count(Status::AlreadyWrong),
             broken,
             failed,
+            left_out: count(Status::LeftOut),
             success_rate: (attacked > 0).then(|| broken as f64 / attacked as f64),
             distances: statistics(&mut distances, false),
             at_floor: outcomes.iter().filter(|o| o.at_floor).count(),
@@ -54,11 +57,12 @@ impl Summary {
 }
 
 impl Distances {
-    /// The paper's convention: over all images, those already wrong at 0 and
+    /// The paper's convention: over all images that are not left out, those already wrong at 0 and
     /// failures at the norm of what the attack gave back (about `eps` for PGD,
     /// 0 for DDN), with the lower of two middle values as median.
     pub fn paper_convention(outcomes: &[Outcome]) -> Option<Self> {
-        let mut distances: Vec<f64> = outcomes.iter().map(|o| o.last_l2).collect();
+        let counted = outcomes.iter().filter(|o| o.status != Status::LeftOut);
+        let mut distances: Vec<f64> = counted.map(|o| o.last_l2).collect();
         statistics(&mut distances, true)
     }
 }

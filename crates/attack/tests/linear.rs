@@ -142,6 +142,34 @@ fn targeted_ddn_never_beats_the_half_space() {
     }
 }
 
+/// One class as target of all images: those of that class are no failures.
+#[test]
+fn images_of_the_target_class_are_left_out() {
+    let problem = problem(1, 1.4, 4);
+    let class = problem.labels[2];
+    let targets = vec![class; problem.labels.len()];
+    let batch = problem.batch().targeted(&targets);
+    let target = Deterministic::new(&problem.network);
+    let ddn = DdnParams::default().check().unwrap();
+    let outcomes = run(&ddn, &target, &batch, &mut |visit| {
+        let at = problem.indices.iter().position(|&i| i == visit.index);
+        assert_ne!(problem.labels[at.unwrap()], class);
+    })
+    .unwrap();
+    for outcome in &outcomes {
+        let left_out = outcome.status == Status::LeftOut;
+        assert_eq!(left_out, outcome.label == class);
+        assert!(!left_out || (outcome.l2.is_none() && !outcome.success()));
+    }
+    let own = problem.labels.iter().filter(|&&y| y == class).count();
+    let summary = Summary::new(&outcomes);
+    assert_eq!((summary.images, summary.left_out), (8, own));
+    assert_eq!(summary.broken + summary.failed, 8 - own);
+    let paper = Distances::paper_convention(&outcomes).unwrap();
+    let all: f64 = outcomes.iter().map(|o| o.last_l2).sum();
+    assert!((paper.mean - all / (8 - own) as f64).abs() < 1e-12);
+}
+
 #[test]
 fn pgd_never_succeeds_below_the_distance_and_does_above() {
     for seed in 0..5 {

@@ -252,8 +252,8 @@ fn nonsense_is_refused_by_name() {
         "image 8: label 5 is not one of the network's 5 classes",
     );
     refused(
-        fail(&good.targeted(&[1, 1])),
-        "image 8: the target 1 is its label",
+        fail(&good.targeted(&[1, 7])),
+        "image 8: target 7 is not one of the network's 5 classes",
     );
     refused(
         fail(&good.top_k(5)),

@@ -94,7 +94,8 @@ pub fn run(flags: Flags) -> Result<()> {
         let mut bench = Bench::new(&model, pool.clone(), batch, flags.kappa, seed)?;
         for work in works {
             let images = bench.images(work);
-            let seconds = median(Duration::from_secs_f64(flags.seconds), || bench.run(work))?;
+            let seconds = median(Duration::from_secs_f64(flags.seconds), || bench.run(work))?
+                / f64::from(work.steps());
             let rate = images as f64 / seconds;
             text += &format!(
                 "{name:20} {:14} batch {images:4}  {:9.3} ms  {rate:10.1} images/s\n",

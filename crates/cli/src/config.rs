@@ -101,6 +101,13 @@ fn read(path: &Path) -> Result<Map<String, Value>> {
     Ok(map)
 }
 
+/// Lays `more` over `all`.
+pub fn extend(all: &mut Value, more: Value) {
+    if let (Value::Object(all), Value::Object(more)) = (all, more) {
+        all.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+}
+
 /// What would run, as a configuration file.
 pub fn print(config: &impl Serialize) -> Result<String> {
     // TOML has no null: leave out what is not set.

@@ -12,6 +12,7 @@ mod measure;
 mod output;
 mod picture;
 mod plan;
+mod preset;
 mod progress;
 
 use std::process::ExitCode;

@@ -48,6 +48,10 @@ pub struct PlanArgs {
     /// Variations of the images: auto or none.
     #[arg(long)]
     augment: Option<String>,
+    /// Keep the last N training images out of training, to make choices on:
+    /// `--split train --images` measures on them [default: 0].
+    #[arg(long, value_name = "N")]
+    hold_out: Option<usize>,
     /// Seconds between checkpoints within an epoch.
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     checkpoint_seconds: Option<f64>,
@@ -66,6 +70,7 @@ pub struct PlanConfig {
     weight_decay: f32,
     clip: f32,
     augment: AugmentChoice,
+    hold_out: usize,
     checkpoint_seconds: f64,
 }
 
@@ -94,9 +99,11 @@ impl PlanConfig {
                 AugmentChoice::Auto => dataset.default_augment(),
                 AugmentChoice::None => Augment::None,
             },
+            hold_out: self.hold_out,
             seed,
         };
         plan.check()?;
+        plan.images(dataset)?;
         Ok(plan)
     }
 
@@ -112,7 +119,7 @@ impl PlanConfig {
 /// Defaults that all methods share.
 pub fn shared_defaults() -> Value {
     json!({
-        "warmup-epochs": 0.0, "momentum": 0.9, "clip": 0.0, "augment": "auto",
+        "warmup-epochs": 0.0, "momentum": 0.9, "clip": 0.0, "augment": "auto", "hold-out": 0,
         "checkpoint-seconds": 30.0,
     })
 }

@@ -116,6 +116,9 @@ fn errors_of_usage_and_configuration() {
         "train baseline --epochs many",
         "train baseline",
         "train baseline --data digits --arch mlp",
+        "train baseline --data digits --out x",
+        "train baseline --data digits --out x --from missing.safetensors",
+        "train baseline --data digits --arch mlp --out x --hold-out 1437",
         "train baseline --data digits --arch resnet21 --out x",
         "train baseline --data nothing --arch mlp --out x",
         "train baseline --data cifar10 --arch mlp --out x",
@@ -245,6 +248,36 @@ fn a_closed_pipe_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+}
+
+#[test]
+fn a_model_is_fine_tuned_from_another_ones_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    trained(folder.path());
+    let run = |arguments: &str| {
+        let output = heatsmooth(folder.path(), arguments);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let from = "train gaussian --from run/model.safetensors --data digits --sigma 0.25";
+    run(&format!("{from} --epochs 1 --lr 1e-9 --out tuned"));
+    let accuracy = |model: &str| {
+        let output = run(&format!(
+            "eval --model {model}/model.safetensors --data digits --json"
+        ));
+        let value: serde_json::Value = serde_json::from_str(&output).unwrap();
+        value[0]["top1"].as_f64().unwrap()
+    };
+    // With next to no learning rate it stays what it was, statistics aside.
+    let (before, after) = (accuracy("run"), accuracy("tuned"));
+    assert!((before - after).abs() < 0.1, "{before} {after}");
+    let manifest = std::fs::read_to_string(folder.path().join("tuned/run.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let parent = std::fs::read_to_string(folder.path().join("run/run.json")).unwrap();
+    let parent: serde_json::Value = serde_json::from_str(&parent).unwrap();
+    assert_eq!(manifest["parent"]["sha256"], parent["model"]["sha256"]);
+    assert_eq!(manifest["configuration"]["arch"], "mlp");
 }
 
 #[test]

@@ -44,7 +44,10 @@ impl FromStr for Split {
 
 /// One split of a data set. Cloning is cheap: clones share the images.
 #[derive(Clone, Debug)]
-pub struct Dataset(Arc<Inner>);
+pub struct Dataset {
+    inner: Arc<Inner>,
+    len: usize,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -86,37 +89,49 @@ impl Dataset {
 
     fn new(about: About, labels: Vec<u32>, source: Source, white: u8) -> Self {
         let values = std::array::from_fn(|byte| byte as f32 / f32::from(white));
-        Self(Arc::new(Inner {
-            about,
-            labels,
-            source,
-            values,
-        }))
+        Self {
+            len: labels.len(),
+            inner: Arc::new(Inner {
+                about,
+                labels,
+                source,
+                values,
+            }),
+        }
+    }
+
+    /// The first `len` images (all, if there are fewer). Name, hash and the
+    /// index of each image stay as they are.
+    pub fn first(&self, len: usize) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            len: len.min(self.len),
+        }
     }
 
     /// The name, or the folder's path, under which it was opened.
     pub fn name(&self) -> &str {
-        &self.0.about.name
+        &self.inner.about.name
     }
 
     /// Which split this is.
     pub fn split(&self) -> Split {
-        self.0.about.split
+        self.inner.about.split
     }
 
     /// The number of images.
     pub fn len(&self) -> usize {
-        self.0.labels.len()
+        self.len
     }
 
     /// True when there are no images; an opened data set always has some.
     pub fn is_empty(&self) -> bool {
-        self.0.labels.is_empty()
+        self.len == 0
     }
 
     /// `[height, width, channels]` of every image.
     pub fn shape(&self) -> [usize; 3] {
-        self.0.about.shape
+        self.inner.about.shape
     }
 
     /// The number of values of one image: height x width x channels.
@@ -126,12 +141,12 @@ impl Dataset {
 
     /// The names of the classes; label k means the k-th.
     pub fn classes(&self) -> &[String] {
-        &self.0.about.classes
+        &self.inner.about.classes
     }
 
     /// The label of every image.
     pub fn labels(&self) -> &[u32] {
-        &self.0.labels
+        &self.inner.labels[..self.len]
     }
 
     /// A SHA-256 (64 hex digits) that identifies the content of this split.
@@ -144,18 +159,18 @@ impl Dataset {
     /// without split folders has the same hash for both splits, since both
     /// are the same images.
     pub fn hash(&self) -> &str {
-        &self.0.about.hash
+        &self.inner.about.hash
     }
 
     /// The augmentation that is usual for this data set.
     pub fn default_augment(&self) -> Augment {
-        self.0.about.augment
+        self.inner.about.augment
     }
 
     /// How many files of a folder were passed over for not being named as
     /// PNG or JPEG; 0 for other data sets.
     pub fn ignored_files(&self) -> usize {
-        match &self.0.source {
+        match &self.inner.source {
             Source::Memory(_) => 0,
             Source::Folder(folder) => folder.ignored,
         }
@@ -163,7 +178,7 @@ impl Dataset {
 
     /// The image file behind an index, for data sets that are folders.
     pub fn path(&self, index: usize) -> Option<PathBuf> {
-        match &self.0.source {
+        match &self.inner.source {
             Source::Memory(_) => None,
             Source::Folder(folder) => (index < self.len()).then(|| folder.path(index)),
         }
@@ -171,7 +186,7 @@ impl Dataset {
 
     /// True when reading an image means decoding a file.
     pub(crate) fn decodes(&self) -> bool {
-        matches!(self.0.source, Source::Folder(_))
+        matches!(self.inner.source, Source::Folder(_))
     }
 
     /// Writes an image to `out`: [`Dataset::image_len`] values in [0, 1], row
@@ -201,7 +216,7 @@ impl Dataset {
             Augment::CropFlip { padding, flip } => {
                 let shift = Shift::draw(padding, flip, &mut stream);
                 let bytes = self.evaluation_bytes(index)?;
-                let values = &self.0.values;
+                let values = &self.inner.values;
                 shift.apply(shape, &bytes, out, |byte| values[usize::from(byte)]);
             }
             Augment::ResizedCrop { scale, ratio, flip } => {
@@ -220,14 +235,14 @@ impl Dataset {
 
     fn convert(&self, bytes: &[u8], out: &mut [f32]) {
         for (out, &byte) in out.iter_mut().zip(bytes) {
-            *out = self.0.values[usize::from(byte)];
+            *out = self.inner.values[usize::from(byte)];
         }
     }
 
     /// The bytes of the view for evaluation; `index` is valid.
     fn evaluation_bytes(&self, index: usize) -> Result<Cow<'_, [u8]>, DataError> {
         let pixels = self.whole_image(index)?;
-        match &self.0.source {
+        match &self.inner.source {
             Source::Memory(_) => Ok(pixels.bytes),
             Source::Folder(folder) => Ok(Cow::Owned(decode::evaluation_view(pixels, &folder.view))),
         }
@@ -235,7 +250,7 @@ impl Dataset {
 
     /// An image as it is stored; `index` is valid.
     fn whole_image(&self, index: usize) -> Result<Pixels<'_>, DataError> {
-        match &self.0.source {
+        match &self.inner.source {
             Source::Memory(bytes) => {
                 let [height, width, channels] = self.shape();
                 let len = self.image_len();

@@ -31,6 +31,7 @@ mod files;
 mod folder;
 mod idx;
 mod loader;
+mod memory;
 pub mod random;
 mod records;
 mod resize;

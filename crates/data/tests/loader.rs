@@ -58,6 +58,19 @@ fn an_epoch_is_every_image_once() {
 }
 
 #[test]
+fn images_that_are_held_out_are_never_delivered() {
+    let dataset = digits();
+    let first = dataset.first(300);
+    assert_eq!((first.len(), first.labels().len()), (300, 300));
+    let batches = collect(&first, LoaderOptions::training(64, &first, 3, 4), false);
+    let mut indices: Vec<u32> = batches.iter().flat_map(|b| b.indices.clone()).collect();
+    indices.sort_unstable();
+    assert!(indices.into_iter().eq(0..300));
+    assert!(first.read(300, &mut [0.0; 64]).is_err());
+    assert_eq!(dataset.first(9999).len(), 360);
+}
+
+#[test]
 fn evaluation_is_in_order_and_unvaried() {
     let dataset = digits();
     let batches = collect(&dataset, LoaderOptions::evaluation(100), true);

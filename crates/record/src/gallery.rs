@@ -1,7 +1,8 @@
 //! A gallery: pictures of single images, for people to look at.
 //!
 //! One folder per model and attack, `gallery.json` and PNG files:
-//! the original, a noisy copy, and what the attack made of it. Radii and further
+//! the original, a noisy copy, what the attack made of it, and the difference,
+//! amplified. Radii and further
 //! predictions come from the logs; the report brings all of them together by
 //! image and model hash.
 
@@ -81,6 +82,18 @@ pub struct AdversarialImage {
     pub predict: Option<u32>,
     /// L2 distance from the original.
     pub l2: f64,
+    /// What was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<DifferenceImage>,
+}
+
+/// Adversarial minus original image around grey, amplified.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DifferenceImage {
+    /// The picture's file name, which ends in the factor too.
+    pub picture: String,
+    /// By which the difference is multiplied.
+    pub factor: u32,
 }
 
 /// The pictures of one image as PNG files, with what the model says of each.
@@ -92,6 +105,11 @@ pub struct Pictures<'a> {
     pub noisy: Option<(&'a [u8], Option<u32>)>,
     /// Attacked, the model's class for it, and the L2 distance.
     pub adversarial: Option<(&'a [u8], Option<u32>, f64)>,
+    /// What the attack changed, and by which factor it is amplified.
+    pub difference: Option<(&'a [u8], u32)>,
+    /// Original, adversarial image and difference in one picture, for people who
+    /// look into the folder.
+    pub side_by_side: Option<&'a [u8]>,
 }
 
 impl Gallery {
@@ -107,11 +125,13 @@ impl Gallery {
         let gallery: Self = read_versioned(path, Self::FORMAT, Self::VERSION)?;
         let names = gallery.images.iter().flat_map(|image| {
             let noisy = image.noisy.iter().map(|noisy| &noisy.picture);
-            let adversarial = image.adversarial.iter().map(|found| &found.picture);
+            let adversarial = image.adversarial.iter();
+            let difference = adversarial.clone().flat_map(|found| &found.difference);
             [&image.original]
                 .into_iter()
                 .chain(noisy)
-                .chain(adversarial)
+                .chain(adversarial.map(|found| &found.picture))
+                .chain(difference.map(|found| &found.picture))
         });
         for name in names {
             if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']) {
@@ -198,11 +218,23 @@ impl GalleryWriter {
             }),
             None => None,
         };
+        let difference = match pictures.difference {
+            Some((png, factor)) => Some(DifferenceImage {
+                picture: save(&format!("difference-x{factor}"), png)?,
+                factor,
+            }),
+            None => None,
+        };
+        if let Some(png) = pictures.side_by_side {
+            let factor = pictures.difference.map_or(1, |(_, factor)| factor);
+            save(&format!("side-by-side-x{factor}"), png)?;
+        }
         let adversarial = match pictures.adversarial {
             Some((png, predict, l2)) => Some(AdversarialImage {
                 picture: save("adversarial", png)?,
                 predict,
                 l2,
+                difference,
             }),
             None => None,
         };

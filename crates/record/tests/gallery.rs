@@ -34,6 +34,8 @@ fn images_are_added_in_order_and_survive_reopening() {
         original: PNG,
         noisy: Some((PNG, Some(1))),
         adversarial: Some((PNG, Some(0), 0.5)),
+        difference: Some((PNG, 20)),
+        side_by_side: Some(PNG),
     };
     writer.add(7, 1, Some(1), &pictures).unwrap();
     drop(writer);
@@ -59,6 +61,10 @@ fn images_are_added_in_order_and_survive_reopening() {
         ("000007-adversarial.png", 0.5)
     );
     assert_eq!(fs::read(folder.join(&adversarial.picture)).unwrap(), PNG);
+    let difference = adversarial.difference.as_ref().unwrap();
+    assert_eq!(difference.factor, 20);
+    assert_eq!(difference.picture, "000007-difference-x20.png");
+    assert!(folder.join("000007-side-by-side-x20.png").exists());
 
     let other = Gallery {
         seed: 3,

@@ -25,7 +25,7 @@ mod table;
 use std::path::{Path, PathBuf};
 
 pub use error::{ReportError, Warning};
-pub use figure::{Axis, Figure, Series};
+pub use figure::{Axis, Curve, Figure, Mark, Panel, Panels, Series, Span, Symbol};
 pub use options::{AttackConvention, Denominator, Options};
 pub use statistics::{
     Interval, Paired, high_probability_accuracy, mean_difference, paired_difference,

@@ -54,6 +54,9 @@ pub enum TrainError {
     /// Stopped by the observer; everything up to the checkpoint is kept.
     #[error("stopped on request")]
     Stopped,
+    /// The attack inside adversarial training refuses its settings or a batch.
+    #[error(transparent)]
+    Attack(#[from] attack::AttackError),
     /// Reading data failed.
     #[error(transparent)]
     Data(#[from] data::DataError),
@@ -75,6 +78,7 @@ impl TrainError {
             ),
             Self::Mismatch { .. } => Some("choose the data set the network was made for".into()),
             Self::Checkpoint { .. } => Some("remove the run folder to start again".into()),
+            Self::Attack(error) => error.hint().map(Into::into),
             Self::Data(error) => error.hint(),
             Self::Record(error) => error.hint(),
             Self::Setting { .. } | Self::Stopped => None,

@@ -40,6 +40,10 @@ pub struct Plan {
     pub sgd: SgdParams,
     /// Variations of the training images.
     pub augment: Augment,
+    /// How many images at the end of the data are kept out of training, so
+    /// that choices can be made on them rather than on test images.
+    #[serde(default)]
+    pub hold_out: usize,
     /// Of everything random.
     pub seed: u64,
 }
@@ -85,6 +89,18 @@ impl Plan {
             return wrong("warm-up epochs", expected, self.warmup_epochs.to_string());
         }
         Ok(())
+    }
+
+    /// The images that are trained on.
+    pub fn images(&self, data: &Dataset) -> Result<Dataset, TrainError> {
+        match data.len().checked_sub(self.hold_out) {
+            Some(len) if len >= 2 => Ok(data.first(len)),
+            _ => Err(TrainError::Setting {
+                name: "hold-out",
+                expected: "fewer than the training images",
+                got: self.hold_out.to_string(),
+            }),
+        }
     }
 
     /// Learning rate after `done` epochs (a fraction within an epoch).
@@ -148,6 +164,7 @@ pub fn train<N: Differentiable>(
 ) -> Result<(), TrainError> {
     plan.check()?;
     matches(network, run.train)?;
+    let images = plan.images(run.train)?;
     let mut epochs = Epochs::open(&run.folder, method.columns(), run.test.is_some())?;
     let path = run.folder.join(run.leg.checkpoint());
     let before = run.leg.number * plan.epochs;
@@ -165,7 +182,7 @@ pub fn train<N: Differentiable>(
             network,
             method,
             plan,
-            run,
+            (run, &images),
             observer,
             (&mut sgd, &mut gradients, &mut state),
         )?;
@@ -190,24 +207,24 @@ fn epoch<N: Differentiable>(
     network: &mut N,
     method: &mut dyn Method<N>,
     plan: &Plan,
-    run: &Run<'_>,
+    (run, images): (&Run<'_>, &Dataset),
     observer: &mut dyn Observer,
     (sgd, gradients, state): (&mut Sgd, &mut Gradients, &mut State),
 ) -> Result<(), TrainError> {
     // A last batch of a single image would have no variance to normalise by.
-    let drop_last = run.train.len() % plan.batch_size == 1;
+    let drop_last = images.len() % plan.batch_size == 1;
     let options = LoaderOptions {
         augment: plan.augment,
         start_batch: state.batch,
         drop_last,
         ..LoaderOptions::training(
             plan.batch_size,
-            run.train,
+            images,
             plan.seed,
             u64::from(run.leg.number * plan.epochs + state.epoch),
         )
     };
-    let mut loader = Loader::new(run.train, options)?;
+    let mut loader = Loader::new(images, options)?;
     let batches = state.batch + loader.remaining();
     let mut clock = Instant::now();
     let mut saved = Instant::now();

@@ -45,7 +45,7 @@ pub fn smooth<N: Differentiable>(
 ) -> Result<Model, TrainError> {
     heat.params.check()?;
     let timesteps = heat.params.timesteps;
-    let images = first_images(heat.run.train)?;
+    let images = first_images(&heat.plan.images(heat.run.train)?)?;
     let mut teacher = f.clone();
     for k in 0..timesteps {
         let file = heat.run.folder.join(iterate_file(k + 1));

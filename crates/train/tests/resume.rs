@@ -57,6 +57,7 @@ fn plan(epochs: u32, lr: f64) -> Plan {
             padding: 1,
             flip: false,
         },
+        hold_out: 0,
         seed: 11,
     }
 }
@@ -112,6 +113,27 @@ fn a_stopped_baseline_ends_with_the_same_bytes() {
     ] {
         assert!(baseline(threads, stops) == whole, "{threads} {stops:?}");
     }
+}
+
+#[test]
+fn images_that_are_held_out_are_not_trained_on() {
+    let data = digits();
+    let trained = |data: &Dataset, hold_out: usize| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut network = Cpu::new(&start(), pool(1));
+        let plan = Plan {
+            hold_out,
+            ..plan(1, 0.05)
+        };
+        let run = run(folder.path(), data, None);
+        let done = train(&mut network, &mut Baseline, &plan, &run, &mut Silent);
+        done.map(|()| network.parameters().clone())
+    };
+    let held_out = trained(&data, 437).unwrap();
+    assert!(held_out == trained(&data.first(1000), 0).unwrap());
+    assert!(held_out != trained(&data, 0).unwrap());
+    let everything = trained(&data, data.len());
+    assert!(matches!(everything, Err(TrainError::Setting { .. })));
 }
 
 fn heat_params() -> HeatParams {

@@ -1,6 +1,6 @@
 //! SmoothAdv where it is another method, and what its inner attack does.
 
-use attack::{Averaged, Deterministic, PgdParams, Target, maximise};
+use attack::{AttackError, Averaged, Deterministic, PgdParams, Target, maximise};
 use data::{Batch, OpenOptions, Split};
 use network::architecture::{Task, build};
 use network::{
@@ -191,6 +191,22 @@ fn it_trains_on_the_noises_that_it_attacked() {
     }
 }
 
+/// What the inner attack says about a batch reaches the user with its advice.
+#[test]
+fn refusals_of_the_inner_attack_keep_their_hints() {
+    let model = mlp();
+    let mut network = Reference::<f32>::new(&model);
+    let mut gradients = Gradients::zeros(&model.graph);
+    let mut batch = batch();
+    batch.images[5] = 1.5;
+    let mut method = SmoothAdv::new(SmoothAdvParams::new(0.25)).unwrap();
+    let error = method.step(&mut network, &batch, position(0), &mut gradients);
+    let error = error.unwrap_err();
+    assert!(matches!(error, TrainError::Attack(AttackError::Pixel { .. })));
+    assert!(error.to_string().contains("expected pixels in [0, 1], got 1.5"));
+    assert!(error.hint().unwrap().contains("scaled to [0, 1]"));
+}
+
 #[test]
 fn nonsense_is_refused_by_name() {
     let fine = SmoothAdvParams::new(0.25);
@@ -245,7 +261,10 @@ fn nonsense_is_refused_by_name() {
     ];
     for (wanted, params) in cases {
         match SmoothAdv::new(params.clone()) {
-            Err(TrainError::Setting { name, .. }) => assert_eq!(name, wanted),
+            Err(
+                TrainError::Setting { name, .. }
+                | TrainError::Attack(AttackError::Parameter { name, .. }),
+            ) => assert_eq!(name, wanted),
             other => panic!("{params:?}: {other:?}"),
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use attack::{Deterministic, PgdParams, maximise};
 use clap::ValueEnum;
 use data::Batch;
 use network::{
@@ -27,17 +28,20 @@ pub enum Work {
     /// Gradient of the loss with respect to a batch of images: a step of an
     /// attack.
     InputGradient,
+    /// A step of the PGD attack itself on a batch, one of 20.
+    Pgd,
     /// A step of heat smoothing with `--kappa` projections, SGD included.
     Heat,
 }
 
 impl Work {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Forward,
         Self::Noisy,
         Self::Latency,
         Self::Train,
         Self::InputGradient,
+        Self::Pgd,
         Self::Heat,
     ];
 
@@ -49,13 +53,25 @@ impl Work {
             Self::Latency => "latency",
             Self::Train => "train",
             Self::InputGradient => "input-gradient",
+            Self::Pgd => "pgd",
             Self::Heat => "heat",
         }
     }
 
     /// Needs tapes and gradients.
     pub fn trains(self) -> bool {
-        matches!(self, Self::Train | Self::InputGradient | Self::Heat)
+        matches!(
+            self,
+            Self::Train | Self::InputGradient | Self::Pgd | Self::Heat
+        )
+    }
+
+    /// Steps in one call of [`Bench::run`]; times are those of one step.
+    pub fn steps(self) -> u32 {
+        match self {
+            Self::Pgd => PgdParams::default().steps,
+            _ => 1,
+        }
     }
 }
 
@@ -64,6 +80,8 @@ pub struct Bench {
     cpu: Cpu,
     heat: Heat<Cpu>,
     batch: Batch,
+    /// The batch around grey, in [0, 1], for attacks.
+    pixels: Vec<f32>,
     logits: Vec<f32>,
     cotangent: Vec<f32>,
     gradients: Gradients,
@@ -114,6 +132,11 @@ impl Bench {
             heat: Heat::new(params, Cpu::new(model, pool), &batch.images[..length])?,
             logits: vec![0.0; images * classes],
             cotangent: vec![0.0; images * classes],
+            pixels: batch
+                .images
+                .iter()
+                .map(|v| (0.5 + v).clamp(0.0, 1.0))
+                .collect(),
             gradients: Gradients::zeros(cpu.graph()),
             dx: vec![0.0; images * length],
             sgd: Sgd::new(cpu.graph(), SgdParams::default()),
@@ -161,6 +184,18 @@ impl Bench {
                 cross_entropy(classes, &logits, &self.batch.labels, &mut self.cotangent);
                 self.cpu
                     .input_gradient(&tape, &self.cotangent, &mut self.dx);
+            }
+            Work::Pgd => {
+                let Batch {
+                    indices, labels, ..
+                } = &self.batch;
+                let batch = attack::Batch::new(&self.pixels, indices, labels);
+                // No image is done early: every step is one on the whole batch.
+                let params = PgdParams {
+                    stop_at_success: false,
+                    ..PgdParams::default()
+                };
+                maximise(&params.check()?, &Deterministic::new(&self.cpu), &batch)?;
             }
             Work::Train | Work::Heat => {
                 let method: &mut dyn Method<Cpu> = match work {

@@ -16,25 +16,9 @@ use train::{HeatRun, Leg, Run};
 
 use crate::commands::train::{data_id, versions};
 use crate::common::{Common, Configured, DataConfig, ModelArgs, ModelConfig, load_both, open_data};
-use crate::failure::advised;
 use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
+use crate::preset::PresetArgs;
 use crate::{config, output};
-
-/// Shipped configurations.
-const PRESETS: [(&str, &str); 3] = [
-    (
-        "cifar10-paper",
-        include_str!("../../presets/smooth-cifar10-paper.toml"),
-    ),
-    (
-        "imagenet-paper",
-        include_str!("../../presets/smooth-imagenet-paper.toml"),
-    ),
-    (
-        "one-epoch",
-        include_str!("../../presets/smooth-one-epoch.toml"),
-    ),
-];
 
 /// Turn a model into its own Gaussian average (HeatSmoothing, Algorithm 1);
 /// labels are never used. Running the same command again resumes.
@@ -45,9 +29,8 @@ const PRESETS: [(&str, &str); 3] = [
 pub struct Flags {
     #[command(flatten)]
     options: Options,
-    /// Start from shipped settings: cifar10-paper, imagenet-paper or one-epoch.
-    #[arg(long, value_name = "NAME")]
-    preset: Option<String>,
+    #[command(flatten)]
+    preset: PresetArgs,
     #[command(flatten)]
     configured: Configured,
     #[command(flatten)]
@@ -139,9 +122,7 @@ fn defaults(data: Option<&str>) -> Value {
         "epochs": if digits { 40 } else { 2 }, "batch-size": if digits { 64 } else { 128 },
         "lr": 0.05, "schedule": "cosine", "weight-decay": 0.0, "clip": 1.0,
     });
-    if let (Value::Object(all), Value::Object(own)) = (&mut all, own) {
-        all.extend(own);
-    }
+    config::extend(&mut all, own);
     all
 }
 
@@ -157,23 +138,13 @@ pub fn digits_config(model: PathBuf, out: PathBuf, sigma: f64) -> Result<Config>
 
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
+    if let Some(list) = flags.preset.list("smooth") {
+        return output::print(&list);
+    }
     let file = flags.configured.config.as_deref();
     let data = config::peek("data", file, &flags.options)?;
     let mut defaults = defaults(data.as_deref());
-    if let Some(name) = &flags.preset {
-        let preset = PRESETS.iter().find(|(n, _)| n == name);
-        let names: Vec<&str> = PRESETS.iter().map(|(n, _)| *n).collect();
-        let (_, text) = preset.ok_or_else(|| {
-            advised(
-                format!("no preset is called `{name}`"),
-                format!("there are {}", names.join(", ")),
-            )
-        })?;
-        let preset: toml::Table = toml::from_str(text)?;
-        for (key, value) in preset {
-            defaults[key] = serde_json::to_value(value)?;
-        }
-    }
+    flags.preset.lay("smooth", &mut defaults)?;
     let config: Config = config::resolve(defaults, file, &flags.options)?;
     if flags.configured.print_config {
         return output::print(&config::print(&config)?);

@@ -7,15 +7,17 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use data::{Dataset, Split};
 use network::architecture::{self, Task};
-use network::{Cpu, Differentiable, Model};
+use network::{Cpu, Differentiable, Model, ModelInfo};
 use rayon::ThreadPool;
-use record::{DataId, RunManifest, Versions};
+use record::{DataId, ModelId, RunManifest, Versions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use train::methods::{Baseline, Gaussian, InnerAttack, SmoothAdv, SmoothAdvParams};
 use train::{Leg, Run};
 
-use crate::common::{self, Common, Configured, normalisation, open_data, shape_of};
+use crate::common::{
+    self, Common, Configured, ModelConfig, check_fit, normalisation, open_data, shape_of,
+};
 use crate::failure::advised;
 use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
 use crate::{config, output};
@@ -119,6 +121,10 @@ struct Options {
     /// The network, by name; `--arch list` shows them.
     #[arg(long)]
     arch: Option<String>,
+    /// Start from a model's weights instead of random ones: fine-tune it. Its
+    /// network is kept; --arch is needed only for a file of weights alone.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
     /// The run folder.
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
@@ -126,7 +132,8 @@ struct Options {
     #[serde(flatten)]
     plan: PlanArgs,
     /// Input normalisation, mean and std for each channel, as
-    /// `0.49,0.48,0.45/0.25,0.24,0.26`, or none.
+    /// `0.49,0.48,0.45/0.25,0.24,0.26`; a network that is started from has its
+    /// own [default: none].
     #[arg(long, value_name = "MEANS/STDS")]
     normalise: Option<String>,
 }
@@ -138,11 +145,15 @@ pub struct Config {
     data: String,
     #[serde(default)]
     root: Option<PathBuf>,
-    arch: String,
+    #[serde(default)]
+    arch: Option<String>,
+    #[serde(default)]
+    from: Option<PathBuf>,
     out: PathBuf,
     #[serde(flatten)]
     plan: PlanConfig,
-    normalise: String,
+    #[serde(default)]
+    normalise: Option<String>,
     #[serde(default)]
     sigma: Option<f64>,
     #[serde(default)]
@@ -197,6 +208,51 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The network before the first step: of random weights, or the one to
+    /// start from, which is then its parent.
+    fn start(
+        &self,
+        data: &Dataset,
+        mut info: ModelInfo,
+        seed: u64,
+        quiet: bool,
+    ) -> Result<(Model, Option<ModelId>)> {
+        if let Some(from) = &self.from {
+            let weights = ModelConfig {
+                model: from.clone(),
+                arch: self.arch.clone(),
+                normalise: self.normalise.clone(),
+                input: None,
+                classes: None,
+            };
+            let loaded = weights.load(Some(data), quiet)?;
+            check_fit(&loaded.model, data)?;
+            info.architecture = loaded.model.info.architecture.clone();
+            info.parent_sha256 = Some(loaded.sha256.clone());
+            let parent = ModelId {
+                sha256: loaded.sha256,
+                path: Some(from.display().to_string()),
+            };
+            let model = loaded.model;
+            return Ok((Model { info, ..model }, Some(parent)));
+        }
+        let Some(arch) = &self.arch else {
+            let hint = "give --arch, such as smallcnn (`--arch list` shows all), or a model to start from with --from";
+            return Err(advised("--arch is required", hint));
+        };
+        let input = shape_of(data);
+        let mut task = Task::new(input, data.classes().len());
+        if let Some(text) = self.normalise.as_deref().filter(|text| *text != "none") {
+            let (mean, std) = normalisation(text, input.channels)?;
+            task = task.normalised(&mean, &std);
+        }
+        info.architecture = Some(arch.clone());
+        let graph = architecture::build(arch, &task)?;
+        Ok((Model::initialised(graph, seed, info), None))
+    }
+}
+
 /// The paper's settings for CIFAR-10; shorter ones for the embedded digits.
 fn defaults(data: Option<&str>) -> Value {
     let digits = data == Some("digits");
@@ -210,7 +266,6 @@ fn defaults(data: Option<&str>) -> Value {
         "piecewise:60,120,160@0.2"
     });
     all["weight-decay"] = json!(5e-4);
-    all["normalise"] = json!("none");
     all
 }
 
@@ -272,21 +327,13 @@ pub fn train_model(
     let train_set = open_data(&config.data, Split::Train, config.root.clone(), None)?;
     let test_set = open_data(&config.data, Split::Test, config.root.clone(), None)?;
     let plan = config.plan.plan(&train_set, common.seed)?;
-    let input = shape_of(&train_set);
-    let mut task = Task::new(input, train_set.classes().len());
-    if config.normalise != "none" {
-        let (mean, std) = normalisation(&config.normalise, input.channels)?;
-        task = task.normalised(&mean, &std);
-    }
-    let graph = architecture::build(&config.arch, &task)?;
-    let mut info = provenance(
+    let info = provenance(
         &train_set,
         name,
         sigma,
         json!({"method": settings, "plan": plan}),
     );
-    info.architecture = Some(config.arch.clone());
-    let model = Model::initialised(graph, plan.seed, info);
+    let (model, parent) = config.start(&train_set, info, plan.seed, common.quiet)?;
     let manifest = RunManifest {
         format: RunManifest::FORMAT.into(),
         version: RunManifest::VERSION,
@@ -295,11 +342,11 @@ pub fn train_model(
         label: None,
         sigma,
         configuration: json!({
-            "arch": config.arch, "normalise": config.normalise, "method": settings, "plan": plan,
+            "arch": model.info.architecture, "normalise": config.normalise, "method": settings, "plan": plan,
         }),
         seed: common.seed,
         data: data_id(&train_set),
-        parent: None,
+        parent,
         model: None,
         versions: versions(pool.current_num_threads()),
         started: None,

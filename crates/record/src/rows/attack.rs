@@ -41,6 +41,9 @@ impl AttackRow {
     /// L2 norm of the last iterate, also of a failed attack: the figure that the
     /// paper's convention averages.
     pub const LAST_L2: &str = "last_l2";
+    /// The class that a targeted attack wants to see predicted. Where it is the
+    /// label, the image was left out: no success, no failure.
+    pub const TARGET: &str = "target";
 }
 
 impl Row for AttackRow {

@@ -1,12 +1,15 @@
-//! Figures: line charts as data, drawn by [`svg`] and [`png`].
+//! Figures: line charts as data, drawn by [`svg`] and [`png`]; plots with points,
+//! side by side, in [`panels`].
 
 mod labels;
+mod panels;
 mod png;
 mod scale;
 mod svg;
 
 use serde::Serialize;
 
+pub use panels::{Curve, Mark, Panel, Panels, Span, Symbol};
 pub use scale::nice_step;
 pub use svg::COLOURS;
 

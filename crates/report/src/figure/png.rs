@@ -22,27 +22,31 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
 impl Figure {
     /// The drawing as PNG.
     pub fn to_png(&self) -> Result<Vec<u8>, ReportError> {
-        let error = |reason: String| ReportError::Draw {
-            figure: self.id.clone(),
-            reason,
-        };
-        let options = Options {
-            fontdb: FONTS.clone(),
-            ..Options::default()
-        };
-        let tree =
-            Tree::from_str(&self.to_svg(), &options).map_err(|source| error(source.to_string()))?;
-        let size = tree.size().to_int_size().scale_by(SCALE);
-        let mut pixels = size
-            .and_then(|size| Pixmap::new(size.width(), size.height()))
-            .ok_or_else(|| error("it has no size".into()))?;
-        resvg::render(
-            &tree,
-            Transform::from_scale(SCALE, SCALE),
-            &mut pixels.as_mut(),
-        );
-        pixels
-            .encode_png()
-            .map_err(|source| error(source.to_string()))
+        render(&self.id, &self.to_svg())
     }
+}
+
+/// The drawing `svg` of the figure `id` as PNG.
+pub(super) fn render(id: &str, svg: &str) -> Result<Vec<u8>, ReportError> {
+    let error = |reason: String| ReportError::Draw {
+        figure: id.to_owned(),
+        reason,
+    };
+    let options = Options {
+        fontdb: FONTS.clone(),
+        ..Options::default()
+    };
+    let tree = Tree::from_str(svg, &options).map_err(|source| error(source.to_string()))?;
+    let size = tree.size().to_int_size().scale_by(SCALE);
+    let mut pixels = size
+        .and_then(|size| Pixmap::new(size.width(), size.height()))
+        .ok_or_else(|| error("it has no size".into()))?;
+    resvg::render(
+        &tree,
+        Transform::from_scale(SCALE, SCALE),
+        &mut pixels.as_mut(),
+    );
+    pixels
+        .encode_png()
+        .map_err(|source| error(source.to_string()))
 }

@@ -15,7 +15,7 @@ pub const COLOURS: [&str; 7] = [
     "#0072b2", "#009e73", "#d55e00", "#5f6368", "#cc79a7", "#b27a00", "#2f8fc7",
 ];
 const DASHES: [&str; 7] = ["", "9 4", "3 3", "12 4 3 4", "6 3", "1.5 4", "16 5"];
-const INK: &str = "#1f2328";
+pub(super) const INK: &str = "#1f2328";
 const FAINT: &str = "#d0d7de";
 
 fn colour(style: usize) -> &'static str {
@@ -39,7 +39,7 @@ pub struct Frame {
     pub bottom: f64,
 }
 
-const FONT_SIZE: f64 = 13.0;
+pub(super) const FONT_SIZE: f64 = 13.0;
 
 impl Figure {
     /// The frame that its lines and labels need.
@@ -104,7 +104,7 @@ impl Figure {
                 escape(&self.title)
             );
         }
-        axes(&mut out, &frame, &self.x, &self.y);
+        axes(&mut out, &frame, &self.x, &self.y, true);
         let labels = label_places(&frame, &self.y, &self.series);
         for (at, (series, label)) in self.series.iter().zip(labels).enumerate() {
             line(&mut out, &frame, (&self.x, &self.y), series, at, label);
@@ -114,7 +114,9 @@ impl Figure {
     }
 }
 
-fn axes(out: &mut String, frame: &Frame, x: &Axis, y: &Axis) {
+/// Both axes; without `y_text` only the grid of the vertical one, as right of a
+/// plot that shares it.
+pub(super) fn axes(out: &mut String, frame: &Frame, x: &Axis, y: &Axis, y_text: bool) {
     let Frame {
         left,
         top,
@@ -125,24 +127,36 @@ fn axes(out: &mut String, frame: &Frame, x: &Axis, y: &Axis) {
     let _ = writeln!(out, "<g class=\"axis y\">");
     for tick in y.ticks() {
         let place = bottom - y.place(tick) * (bottom - top);
-        let _ = writeln!(
+        let _ = write!(
             out,
             "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{place:.1}\" y2=\"{place:.1}\" \
-             stroke=\"{FAINT}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            left - 8.0,
-            place + 4.5,
-            tick_text(tick)
+             stroke=\"{FAINT}\"/>"
+        );
+        if y_text {
+            let _ = write!(
+                out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                left - 8.0,
+                place + 4.5,
+                tick_text(tick)
+            );
+        }
+        out.push('\n');
+    }
+    if y_text {
+        let _ = writeln!(
+            out,
+            "<text class=\"label\" transform=\"rotate(-90)\" x=\"{:.1}\" y=\"16\" \
+             text-anchor=\"middle\">{}</text>",
+            -(top + bottom) / 2.0,
+            escape(&with_unit(y))
         );
     }
-    let middle = (top + bottom) / 2.0;
     let _ = writeln!(
         out,
-        "<text class=\"label\" transform=\"rotate(-90)\" x=\"{:.1}\" y=\"16\" \
-         text-anchor=\"middle\">{}</text>\n</g>\n<g class=\"axis x\">\n\
+        "</g>\n<g class=\"axis x\">\n\
          <line class=\"base\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\" \
-         stroke=\"{INK}\"/>",
-        -middle,
-        escape(&with_unit(y))
+         stroke=\"{INK}\"/>"
     );
     for tick in x.ticks() {
         let place = left + x.place(tick) * (right - left);

@@ -58,6 +58,8 @@ pub struct Adversarial {
     pub predict: String,
     /// Its L2 distance.
     pub l2: f64,
+    /// The difference as a data URI, and by which factor it is amplified.
+    pub difference: Option<(String, u32)>,
 }
 
 impl CardModel {

@@ -31,7 +31,8 @@ pub fn section(
         id: "gallery".into(),
         title: "Gallery".into(),
         intro: "Single images: the original, one draw of noise, and the adversarial image found for \
-                each model, with the model's class, its certified radius and its L-bound. \
+                each model beside what it changed (grey: nothing; amplified by the factor \
+                given), with the model's class, its certified radius and its L-bound. \
                 Certificates are sound for the smoothed classifier, with probability 1-alpha; \
                 L-bounds are approximate: they hold if v is exactly a Gaussian average; attacks are \
                 empirical."
@@ -72,7 +73,7 @@ fn cards(
                 .models
                 .iter()
                 .flat_map(|m| &m.adversarial)
-                .map(|a| a.picture.len())
+                .map(|a| a.picture.len() + a.difference.as_ref().map_or(0, |d| d.0.len()))
                 .sum::<usize>();
         if bytes > MOST_BYTES {
             break;
@@ -139,6 +140,10 @@ fn card(
                 .get_or_insert_with(|| class(gallery, found.predict));
         }
         if let Some(found) = &image.adversarial {
+            let difference = match &found.difference {
+                Some(found) => Some((picture(path, &found.picture)?, found.factor)),
+                None => None,
+            };
             model.adversarial.push(Adversarial {
                 attack: gallery
                     .attack
@@ -148,6 +153,7 @@ fn card(
                 picture: picture(path, &found.picture)?,
                 predict: class(gallery, found.predict),
                 l2: found.l2,
+                difference,
             });
         }
     }

@@ -110,6 +110,11 @@ fn render_model(model: &CardModel, idx: u64) -> String {
             found.attack, model.name
         );
         pictures.push_str(&picture(&found.picture, &words, &alt));
+        if let Some((uri, factor)) = &found.difference {
+            let words = format!("difference ×{factor}");
+            let alt = format!("what {} changed in image {idx}", found.attack);
+            pictures.push_str(&picture(uri, &words, &alt));
+        }
     }
     format!(
         "<li class=\"s{}\"><div><b class=\"name\">{}</b><br>{}</div>{pictures}</li>\n",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::{AttackRow, Kind};
 
-use super::attacks::{Outcome, attack_rows, clean_right, outcome};
+use super::attacks::{Outcome, attack_rows, attacked, outcome};
 use super::{Context, slug};
 use crate::Warning;
 use crate::load::{Log, Rows};
@@ -15,13 +15,13 @@ use crate::table::{Best, Cell, Column, Format, Table};
 
 /// The distances that the paper's tables average: see [`AttackConvention::Paper`].
 fn paper_distances(log: &Log) -> Vec<f64> {
-    let right = clean_right(log);
+    let attacked = attacked(log);
     let last = log.column(AttackRow::LAST_L2);
-    let pgd = log.manifest.procedure == "pgd";
+    let pgd = log.manifest.procedure.starts_with("pgd");
     let mut out: Vec<f64> = attack_rows(log)
         .iter()
         .map(|row| {
-            if !right(row) {
+            if !attacked(row) {
                 0.0
             } else if row.success {
                 row.l2
@@ -107,7 +107,7 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Tab
     Table {
         id: format!("adversarial-{}", slug(title)),
         title: format!("Adversarial distance: {title}"),
-        caption: caption(context.options.attacks, has_lbound),
+        caption: caption(context.options.attacks, has_lbound, &procedures),
         guarantee: guarantee_by_kind(&logs),
         columns: columns(has_lbound, &procedures),
         rows,
@@ -150,7 +150,7 @@ fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
     columns
 }
 
-fn caption(convention: AttackConvention, has_lbound: bool) -> String {
+fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) -> String {
     let mut caption = match convention {
         AttackConvention::Successes => {
             "Attacks: median and mean L2 distance over successful attacks on images that the model \
@@ -164,6 +164,11 @@ fn caption(convention: AttackConvention, has_lbound: bool) -> String {
     }
     .to_owned();
     caption += " Images wrong without any attack (%) are counted apart.";
+    if procedures.iter().any(|name| name.ends_with("-targeted")) {
+        caption += " A targeted attack succeeds where its target is predicted; images of the \
+                    target's class are left out, and those seen as the target without any attack \
+                    are the ones counted apart.";
+    }
     if has_lbound {
         caption += " L-bound: once over its positive entries, as in the paper, once over all images \
                     with 0 where another class is ahead; its guarantee is approximate.";
@@ -207,7 +212,7 @@ fn warn_floor(context: &mut Context<'_>, name: &str, log: &Log, distances: &[f64
         return;
     };
     let count = distances.partition_point(|&distance| distance <= 1.02 * floor);
-    if log.manifest.procedure == "ddn" && distances.len() >= 20 && 10 * count > distances.len() {
+    if log.manifest.procedure.starts_with("ddn") && distances.len() >= 20 && 10 * count > distances.len() {
         context.warnings.push(Warning::AttackFloor {
             model: name.into(),
             attack: "DDN".into(),

@@ -56,11 +56,24 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     })
 }
 
-/// The rows of an attack log.
-pub fn attack_rows(log: &Log) -> &[AttackRow] {
-    match &log.rows {
-        Rows::Attack(rows) => rows,
-        _ => &[],
+/// The rows of an attack log, without images whose label was the target.
+pub fn attack_rows(log: &Log) -> Vec<&AttackRow> {
+    let Rows::Attack(rows) = &log.rows else {
+        return Vec::new();
+    };
+    let target = log.column(AttackRow::TARGET);
+    let left_out = |row: &AttackRow| target.is_some_and(|at| row.extra[at] == row.label.into());
+    rows.iter().filter(|row| !left_out(row)).collect()
+}
+
+/// Whether there was something to attack: the model gets the clean image right,
+/// or, in a targeted attack, does not see the target in it.
+pub fn attacked(log: &Log) -> impl Fn(&AttackRow) -> bool + use<> {
+    let targeted = log.column(AttackRow::TARGET).is_some();
+    let right = clean_right(log);
+    move |row| match targeted {
+        true => !(row.success && row.l2 == 0.0),
+        false => right(row),
     }
 }
 
@@ -77,17 +90,17 @@ pub fn clean_right(log: &Log) -> impl Fn(&AttackRow) -> bool + use<> {
 pub struct Outcome {
     /// All images.
     pub images: usize,
-    /// Wrong without any attack.
+    /// Wrong, or at the target, without any attack.
     pub wrong: usize,
-    /// Distances of the successful attacks on right images, ascending.
+    /// Distances of the successful attacks on the others, ascending.
     pub distances: Vec<f64>,
 }
 
 /// Counts an attack log.
 pub fn outcome(log: &Log) -> Outcome {
-    let right = clean_right(log);
     let rows = attack_rows(log);
-    let attacked: Vec<&AttackRow> = rows.iter().filter(|row| right(row)).collect();
+    let tried = attacked(log);
+    let attacked: Vec<&AttackRow> = rows.iter().copied().filter(|row| tried(row)).collect();
     let mut distances: Vec<f64> = attacked
         .iter()
         .filter(|row| row.success)

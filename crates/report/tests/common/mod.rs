@@ -325,12 +325,15 @@ fn gallery(
         let original = png(label, idx, 0.0);
         let noisy = png(label, idx, SIGMA);
         let adversarial = png(label, idx + 999, 0.07);
+        let difference = png(8, idx + 999, 0.3);
         let predict = Some(if right(idx) { label } else { (label + 1) % 10 });
         let distance = 0.3 + 0.4 * z(idx).abs();
         let pictures = Pictures {
             original: &original,
             noisy: Some((&noisy, predict)),
             adversarial: Some((&adversarial, Some((label + 1) % 10), distance)),
+            difference: Some((&difference, 20)),
+            side_by_side: None,
         };
         writer.add(idx, label, predict, &pictures).unwrap();
     }

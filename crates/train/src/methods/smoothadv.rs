@@ -92,7 +92,7 @@ impl SmoothAdvParams {
         }
         // Also for eps = 0: steps that make no sense never do.
         let eps = if self.eps > 0.0 { self.eps } else { 1.0 };
-        self.inner(eps, 0).map_err(refused)?;
+        self.inner(eps, 0)?;
         Ok(())
     }
 
@@ -198,7 +198,7 @@ impl<N: Differentiable> Method<N> for SmoothAdv {
                 step: position.step,
                 epoch: position.epoch + 1,
             },
-            other => refused(other),
+            other => other.into(),
         })?;
 
         let len = network.input().len();
@@ -231,24 +231,4 @@ fn mean_distance(a: &[f32], b: &[f32], len: usize) -> f64 {
         squares.sum::<f64>().sqrt()
     };
     rows.map(norm).sum::<f64>() / images
-}
-
-/// An attack's refusal in the words of a training run.
-fn refused(error: AttackError) -> TrainError {
-    match error {
-        AttackError::Parameter {
-            name,
-            expected,
-            got,
-        } => TrainError::Setting {
-            name,
-            expected,
-            got,
-        },
-        other => TrainError::Setting {
-            name: "a training batch",
-            expected: "images that can be attacked",
-            got: format!("refused ({other})"),
-        },
-    }
 }
