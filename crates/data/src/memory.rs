@@ -1,0 +1,111 @@
+//! Data sets of the caller's own, held in memory.
+
+use sha2::{Digest, Sha256};
+
+use crate::dataset::About;
+use crate::{Augment, DataError, Dataset, Split, files};
+
+impl Dataset {
+    /// A training split made of `pixels`: one byte a value, row by row, channels
+    /// last, image after image; byte `white` means 1.0. Label k means
+    /// `classes[k]`; there is no augmentation.
+    ///
+    /// Its hash is the SHA-256 of `white`, the pixels and the labels (four bytes
+    /// each, little-endian), in this order.
+    ///
+    /// # Errors
+    /// No image, values that make no whole number of images or exceed `white`,
+    /// labels that are too many, too few or beyond the last class.
+    pub fn from_bytes(
+        name: &str,
+        shape: [usize; 3],
+        classes: &[&str],
+        labels: Vec<u32>,
+        pixels: Vec<u8>,
+        white: u8,
+    ) -> Result<Self, DataError> {
+        let wrong = |name, expected, got: String| {
+            Err(DataError::Setting {
+                name,
+                expected,
+                got,
+            })
+        };
+        if labels.is_empty() {
+            return wrong("the number of images", "at least 1", "0".into());
+        }
+        if Some(pixels.len()) != image_len(shape).and_then(|len| len.checked_mul(labels.len())) {
+            let expected = "height x width x channels for each label";
+            return wrong("the number of pixels", expected, pixels.len().to_string());
+        }
+        if let Some(beyond) = pixels.iter().find(|&&pixel| pixel > white || white == 0) {
+            return wrong("a pixel", "at most a positive white", beyond.to_string());
+        }
+        if let Some(beyond) = labels
+            .iter()
+            .find(|&&label| label as usize >= classes.len())
+        {
+            return wrong("a label", "below the number of classes", beyond.to_string());
+        }
+        let mut hasher = Sha256::new();
+        hasher.update([white]);
+        hasher.update(&pixels);
+        labels
+            .iter()
+            .for_each(|label| hasher.update(label.to_le_bytes()));
+        let about = About {
+            name: name.into(),
+            split: Split::Train,
+            shape,
+            classes: classes.iter().map(|&class| class.into()).collect(),
+            hash: files::hex(hasher.finalize()),
+            augment: Augment::None,
+        };
+        Ok(Self::in_memory(about, labels, pixels, white))
+    }
+}
+
+/// The number of values of an image that has some.
+fn image_len([height, width, channels]: [usize; 3]) -> Option<usize> {
+    let len = height.checked_mul(width)?.checked_mul(channels)?;
+    (len > 0).then_some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(labels: &[u32], pixels: &[u8], white: u8) -> Result<Dataset, DataError> {
+        let (labels, pixels) = (labels.to_vec(), pixels.to_vec());
+        Dataset::from_bytes("two", [1, 2, 1], &["a", "b"], labels, pixels, white)
+    }
+
+    #[test]
+    fn pixels_are_shares_of_white() {
+        let set = make(&[1, 0], &[0, 50, 150, 200], 200).unwrap();
+        let mut image = [0.0; 2];
+        set.read(1, &mut image).unwrap();
+        assert_eq!(
+            (set.len(), set.labels(), image),
+            (2, &[1, 0][..], [0.75, 1.0])
+        );
+        let other = make(&[0, 0], &[0, 50, 150, 200], 200).unwrap();
+        assert_ne!(set.hash(), other.hash());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (labels, pixels, white) in [
+            (&[][..], &[][..], 200),
+            (&[0], &[1, 2, 3], 200),
+            (&[0], &[1, 201], 200),
+            (&[0], &[0, 0], 0),
+            (&[2], &[1, 2], 200),
+        ] {
+            let error = make(labels, pixels, white).unwrap_err();
+            assert!(matches!(error, DataError::Setting { .. }), "{error}");
+        }
+        let none = Dataset::from_bytes("none", [0, 2, 1], &["a"], vec![0], vec![], 1);
+        assert!(none.is_err());
+    }
+}
