@@ -31,7 +31,9 @@ mod writer;
 
 pub use duration::{format_duration, parse_duration};
 pub use error::{Difference, RecordError};
-pub use gallery::{AdversarialImage, DifferenceImage, Gallery, GalleryImage, GalleryWriter, NoisyImage, Pictures};
+pub use gallery::{
+    AdversarialImage, DifferenceImage, Gallery, GalleryImage, GalleryWriter, NoisyImage, Pictures,
+};
 pub use guarantee::Guarantee;
 pub use log::{Log, Opened, manifest_path};
 pub use manifest::{DataId, Kind, Manifest, ModelId, Versions};

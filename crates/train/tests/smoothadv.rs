@@ -202,8 +202,15 @@ fn refusals_of_the_inner_attack_keep_their_hints() {
     let mut method = SmoothAdv::new(SmoothAdvParams::new(0.25)).unwrap();
     let error = method.step(&mut network, &batch, position(0), &mut gradients);
     let error = error.unwrap_err();
-    assert!(matches!(error, TrainError::Attack(AttackError::Pixel { .. })));
-    assert!(error.to_string().contains("expected pixels in [0, 1], got 1.5"));
+    assert!(matches!(
+        error,
+        TrainError::Attack(AttackError::Pixel { .. })
+    ));
+    assert!(
+        error
+            .to_string()
+            .contains("expected pixels in [0, 1], got 1.5")
+    );
     assert!(error.hint().unwrap().contains("scaled to [0, 1]"));
 }
 

@@ -1,5 +1,7 @@
 //! `heatsmooth demo`: the whole pipeline on the embedded digits.
 
+mod modes;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -23,8 +25,9 @@ const MODELS: [(&str, &str); 4] = [
 ];
 
 /// The whole pipeline on the embedded digits: baseline, RandomizedSmoothing,
-/// SmoothAdv and HeatSmoothing are trained, certified, bounded, attacked and
-/// compared in one report. Running it again continues where it stopped.
+/// SmoothAdv and HeatSmoothing are trained, certified (the last one in every
+/// mode), bounded, attacked and compared in one report. Running it again continues
+/// where it stopped.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: heatsmooth demo --out demo")]
 pub struct Flags {
@@ -55,6 +58,8 @@ pub fn run(flags: Flags) -> Result<()> {
         say(&format!("{name}: certify, L-bound, PGD, DDN"));
         measure(name, select, &model, out, &quiet)?;
     }
+    say("heat: anytime, top-k, PREDICT");
+    let (modes_text, modes) = modes::run(out, &quiet)?;
     say("heat: fidelity");
     let options = json!({
         "model": model_file(out, "heat"), "reference": model_file(out, "baseline"),
@@ -71,8 +76,10 @@ pub fn run(flags: Flags) -> Result<()> {
     let certified = report.tables().find(|t| t.id.starts_with("certified"));
     let table = certified.map_or(String::new(), |t| t.to_markdown());
     let page = written.page.display().to_string();
-    let text = format!("{table}\n{page}: the report, with figures, attacks and single images");
-    let value = json!({"report": page, "seconds": clock.elapsed().as_secs_f64()});
+    let text = format!(
+        "{table}\n{modes_text}\n{page}: the report, with figures, attacks and single images"
+    );
+    let value = json!({"report": page, "modes": modes, "seconds": clock.elapsed().as_secs_f64()});
     output::summary(common, &value, &text)
 }
 
@@ -88,8 +95,7 @@ fn make(name: &'static str, out: &Path, common: &Common) -> Result<PathBuf> {
         let config = smooth::digits_config(model_file(out, "baseline"), folder, SIGMA)?;
         return smooth::smooth_model(&config, common, pool);
     }
-    let config = train::digits_config(folder, Some(SIGMA))?;
-    train::train_model(name, &config, common, pool)
+    train::on_digits(name, folder, SIGMA, common, pool)
 }
 
 /// Certificates, L-bound and attacks of one model.

@@ -1,5 +1,7 @@
 //! `heatsmooth train`: make a model.
 
+mod recipe;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,14 +14,15 @@ use rayon::ThreadPool;
 use record::{DataId, ModelId, RunManifest, Versions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use train::methods::{Baseline, Gaussian, InnerAttack, SmoothAdv, SmoothAdvParams};
 use train::{Leg, Run};
 
+use self::recipe::Recipe;
 use crate::common::{
-    self, Common, Configured, ModelConfig, check_fit, normalisation, open_data, shape_of,
+    Common, Configured, ModelConfig, check_fit, normalisation, open_data, shape_of,
 };
 use crate::failure::advised;
 use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
+use crate::preset::PresetArgs;
 use crate::{config, output};
 
 /// Train a model; running the same command again resumes.
@@ -35,78 +38,36 @@ enum Method {
     #[command(
         after_help = "Example: heatsmooth train baseline --data digits --arch smallcnn --out runs/baseline"
     )]
-    Baseline(MethodFlags),
+    Baseline(MethodFlags<recipe::BaselineOptions>),
     /// Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.).
     #[command(
         after_help = "Example: heatsmooth train gaussian --data digits --arch smallcnn --sigma 0.25 --out runs/gaussian"
     )]
-    Gaussian(NoisyFlags),
+    Gaussian(MethodFlags<recipe::GaussianOptions>),
     /// Adversarial training of the smoothed classifier: SmoothAdv (Salman et al.).
     #[command(
         after_help = "Example: heatsmooth train smoothadv --data digits --arch smallcnn --sigma 0.25 --out runs/smoothadv"
     )]
-    Smoothadv(AdversarialFlags),
+    Smoothadv(MethodFlags<recipe::SmoothAdvOptions>),
     /// Ordinary adversarial training (Madry et al.): no noise, one copy.
     #[command(
         after_help = "Example: heatsmooth train adversarial --data digits --arch smallcnn --out runs/adversarial"
     )]
-    Adversarial(AdversarialFlags),
+    Adversarial(MethodFlags<recipe::AdversarialOptions>),
 }
 
 #[derive(Args, Debug)]
-struct MethodFlags {
+struct MethodFlags<O: Args> {
+    #[command(flatten)]
+    own: O,
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    preset: PresetArgs,
     #[command(flatten)]
     configured: Configured,
     #[command(flatten)]
     common: Common,
-}
-
-#[derive(Args, Debug)]
-struct NoisyFlags {
-    #[command(flatten)]
-    noisy: NoisyOptions,
-    #[command(flatten)]
-    flags: MethodFlags,
-}
-
-#[derive(Args, Debug, Serialize)]
-struct NoisyOptions {
-    /// Noise level, in units of pixels scaled to [0, 1].
-    #[arg(long, allow_negative_numbers = true)]
-    sigma: Option<f64>,
-}
-
-#[derive(Args, Debug)]
-struct AdversarialFlags {
-    #[command(flatten)]
-    adversarial: AdversarialOptions,
-    #[command(flatten)]
-    flags: MethodFlags,
-}
-
-#[derive(Args, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct AdversarialOptions {
-    #[command(flatten)]
-    #[serde(flatten)]
-    noisy: NoisyOptions,
-    /// Noises an image [default: 1].
-    #[arg(long, value_name = "M")]
-    samples: Option<u32>,
-    /// Largest L2 norm of the inner attack's perturbation [default: 0.5].
-    #[arg(long, allow_negative_numbers = true)]
-    eps: Option<f64>,
-    /// Steps of the inner attack [default: 4].
-    #[arg(long, value_name = "N")]
-    attack_steps: Option<u32>,
-    /// The inner attack: pgd or ddn [default: pgd].
-    #[arg(long)]
-    attack: Option<String>,
-    /// Epochs in which eps rises to its value [default: 10].
-    #[arg(long, value_name = "E")]
-    eps_warmup: Option<u32>,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -138,10 +99,11 @@ struct Options {
     normalise: Option<String>,
 }
 
-/// A configured training run.
+/// A configured training run by the recipe `R`; options of other recipes are
+/// unknown to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Config {
+struct Config<R> {
     data: String,
     #[serde(default)]
     root: Option<PathBuf>,
@@ -154,61 +116,11 @@ pub struct Config {
     plan: PlanConfig,
     #[serde(default)]
     normalise: Option<String>,
-    #[serde(default)]
-    sigma: Option<f64>,
-    #[serde(default)]
-    samples: Option<u32>,
-    #[serde(default)]
-    eps: Option<f64>,
-    #[serde(default)]
-    attack_steps: Option<u32>,
-    #[serde(default)]
-    attack: Option<InnerAttack>,
-    #[serde(default)]
-    eps_warmup: Option<u32>,
+    #[serde(flatten)]
+    recipe: R,
 }
 
-impl Config {
-    /// What one step of the named method does.
-    fn method(&self, name: &str) -> Result<(Box<dyn train::Method<Cpu>>, Value)> {
-        let sigma = || {
-            self.sigma.ok_or_else(|| {
-                advised(
-                    "--sigma is required",
-                    "give the noise level in units of pixels scaled to [0, 1], such as 0.1",
-                )
-            })
-        };
-        let adversarial = |sigma: f64| {
-            let defaults = SmoothAdvParams::new(sigma);
-            SmoothAdvParams {
-                sigma,
-                samples: self.samples.unwrap_or(defaults.samples),
-                eps: self.eps.unwrap_or(defaults.eps),
-                steps: self.attack_steps.unwrap_or(defaults.steps),
-                attack: self.attack.unwrap_or(defaults.attack),
-                warmup_epochs: self.eps_warmup.unwrap_or(defaults.warmup_epochs),
-            }
-        };
-        Ok(match name {
-            "gaussian" => {
-                let sigma = common::sigma(sigma()?)?;
-                (Box::new(Gaussian { sigma }), json!({"sigma": sigma}))
-            }
-            "smoothadv" => {
-                let params = adversarial(f64::from(common::sigma(sigma()?)?));
-                (Box::new(SmoothAdv::new(params.clone())?), json!(params))
-            }
-            "adversarial" => {
-                let params = adversarial(0.0);
-                (Box::new(SmoothAdv::new(params.clone())?), json!(params))
-            }
-            _ => (Box::new(Baseline), json!({})),
-        })
-    }
-}
-
-impl Config {
+impl<R> Config<R> {
     /// The network before the first step: of random weights, or the one to
     /// start from, which is then its parent.
     fn start(
@@ -254,7 +166,7 @@ impl Config {
 }
 
 /// The paper's settings for CIFAR-10; shorter ones for the embedded digits.
-fn defaults(data: Option<&str>) -> Value {
+fn defaults<R: Recipe>(data: Option<&str>) -> Value {
     let digits = data == Some("digits");
     let mut all = shared_defaults();
     all["epochs"] = json!(if digits { 20 } else { 200 });
@@ -266,30 +178,52 @@ fn defaults(data: Option<&str>) -> Value {
         "piecewise:60,120,160@0.2"
     });
     all["weight-decay"] = json!(5e-4);
+    config::extend(&mut all, R::defaults());
     all
 }
 
 /// A run on the embedded digits with default settings, for the demo.
-pub fn digits_config(out: PathBuf, sigma: Option<f64>) -> Result<Config> {
-    let mut options = defaults(Some("digits"));
-    options["data"] = json!("digits");
-    options["arch"] = json!("smallcnn");
-    options["out"] = json!(out);
-    options["sigma"] = json!(sigma);
-    options["eps-warmup"] = json!(5);
-    config::resolve(options, None, json!({}))
+pub fn on_digits(
+    name: &str,
+    out: PathBuf,
+    sigma: f64,
+    common: &Common,
+    pool: Arc<ThreadPool>,
+) -> Result<PathBuf> {
+    let mut options = json!({"data": "digits", "arch": "smallcnn", "out": out});
+    if matches!(name, "gaussian" | "smoothadv") {
+        options["sigma"] = json!(sigma);
+    }
+    if matches!(name, "adversarial" | "smoothadv") {
+        options["eps-warmup"] = json!(5);
+    }
+    fn go<R: Recipe>(options: Value, common: &Common, pool: Arc<ThreadPool>) -> Result<PathBuf> {
+        let config: Config<R> = config::resolve(defaults::<R>(Some("digits")), None, options)?;
+        train_model(&config, common, pool)
+    }
+    match name {
+        "gaussian" => go::<recipe::Noisy>(options, common, pool),
+        "smoothadv" => go::<recipe::Smooth>(options, common, pool),
+        "adversarial" => go::<recipe::Adversarial>(options, common, pool),
+        _ => go::<recipe::Clean>(options, common, pool),
+    }
 }
 
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
-    let (name, flags, own) = match flags.method {
-        Method::Baseline(flags) => ("baseline", flags, json!({})),
-        Method::Gaussian(NoisyFlags { noisy, flags }) => ("gaussian", flags, json!(noisy)),
-        Method::Smoothadv(own) => ("smoothadv", own.flags, json!(own.adversarial)),
-        Method::Adversarial(own) => ("adversarial", own.flags, json!(own.adversarial)),
-    };
+    match flags.method {
+        Method::Baseline(flags) => start::<recipe::Clean, _>(flags),
+        Method::Gaussian(flags) => start::<recipe::Noisy, _>(flags),
+        Method::Smoothadv(flags) => start::<recipe::Smooth, _>(flags),
+        Method::Adversarial(flags) => start::<recipe::Adversarial, _>(flags),
+    }
+}
+
+fn start<R: Recipe, O: Args + Serialize>(flags: MethodFlags<O>) -> Result<()> {
     let MethodFlags {
+        own,
         options,
+        preset,
         configured,
         common,
     } = flags;
@@ -300,36 +234,38 @@ pub fn run(flags: Flags) -> Result<()> {
             .collect();
         return output::print(&lines.join("\n"));
     }
+    let command = format!("train-{}", R::NAME);
+    if let Some(list) = preset.list(&command) {
+        return output::print(&list);
+    }
     let file = configured.config.as_deref();
     let data = config::peek("data", file, &options)?;
-    let mut flags = serde_json::to_value(&options)?;
-    if let (Value::Object(flags), Value::Object(own)) = (&mut flags, own) {
-        flags.extend(own);
-    }
-    let config: Config = config::resolve(defaults(data.as_deref()), file, flags)?;
+    let mut defaults = defaults::<R>(data.as_deref());
+    preset.lay(&command, &mut defaults)?;
+    let mut flags = json!(options);
+    config::extend(&mut flags, json!(own));
+    let config: Config<R> = config::resolve(defaults, file, flags)?;
     if configured.print_config {
         return output::print(&config::print(&config)?);
     }
     let pool = common.start()?;
-    train_model(name, &config, &common, pool).map(|_| ())
+    train_model(&config, &common, pool).map(|_| ())
 }
 
-/// Trains by the named method; returns the model's file.
-pub fn train_model(
-    name: &'static str,
-    config: &Config,
+/// Trains; returns the model's file.
+fn train_model<R: Recipe>(
+    config: &Config<R>,
     common: &Common,
     pool: Arc<ThreadPool>,
 ) -> Result<PathBuf> {
-    let (mut method, settings) = config.method(name)?;
-    let noisy = matches!(name, "gaussian" | "smoothadv");
-    let sigma = config.sigma.filter(|_| noisy);
+    let (mut method, settings) = config.recipe.method()?;
+    let sigma = config.recipe.sigma();
     let train_set = open_data(&config.data, Split::Train, config.root.clone(), None)?;
     let test_set = open_data(&config.data, Split::Test, config.root.clone(), None)?;
     let plan = config.plan.plan(&train_set, common.seed)?;
     let info = provenance(
         &train_set,
-        name,
+        R::NAME,
         sigma,
         json!({"method": settings, "plan": plan}),
     );
@@ -338,7 +274,7 @@ pub fn train_model(
         format: RunManifest::FORMAT.into(),
         version: RunManifest::VERSION,
         command: "train".into(),
-        method: name.into(),
+        method: R::NAME.into(),
         label: None,
         sigma,
         configuration: json!({

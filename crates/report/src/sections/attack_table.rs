@@ -212,7 +212,10 @@ fn warn_floor(context: &mut Context<'_>, name: &str, log: &Log, distances: &[f64
         return;
     };
     let count = distances.partition_point(|&distance| distance <= 1.02 * floor);
-    if log.manifest.procedure.starts_with("ddn") && distances.len() >= 20 && 10 * count > distances.len() {
+    if log.manifest.procedure.starts_with("ddn")
+        && distances.len() >= 20
+        && 10 * count > distances.len()
+    {
         context.warnings.push(Warning::AttackFloor {
             model: name.into(),
             attack: "DDN".into(),

@@ -62,7 +62,7 @@ pub fn attack_rows(log: &Log) -> Vec<&AttackRow> {
         return Vec::new();
     };
     let target = log.column(AttackRow::TARGET);
-    let left_out = |row: &AttackRow| target.is_some_and(|at| row.extra[at] == row.label.into());
+    let left_out = |row: &AttackRow| target.is_some_and(|at| row.extra[at] == f64::from(row.label));
     rows.iter().filter(|row| !left_out(row)).collect()
 }
 
