@@ -49,6 +49,11 @@ impl Log {
         }
     }
 
+    /// The one radius that an anytime certification was to decide, if it was.
+    pub fn asked_radius(&self) -> Option<f64> {
+        self.manifest.configuration.get("radius")?.as_f64()
+    }
+
     /// Adds the rows of another shard of the same run.
     pub fn join(&mut self, other: Self) {
         match (&mut self.rows, other.rows) {

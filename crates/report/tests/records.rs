@@ -341,3 +341,37 @@ fn extreme_numbers_draw() {
         .write(&folder.path().join("out"))
         .unwrap();
 }
+
+#[test]
+fn a_log_that_decides_one_radius_stands_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    common::write_demo(folder.path(), 20);
+    let mut manifest = common::manifest(Kind::Certify, "anytime", "heat", 20);
+    manifest.configuration = serde_json::json!({"n": 100_000, "radius": 0.25});
+    let path = folder.path().join("decided.tsv");
+    let (mut log, _) = Log::open(&path, &manifest, &[CertifyRow::SAMPLES]).unwrap();
+    for idx in 0..20 {
+        let radius = if idx < 5 { 0.26 } else { 0.1 };
+        log.append(&CertifyRow {
+            idx,
+            predict: Some(0),
+            radius,
+            correct: true,
+            extra: vec![if idx % 2 == 0 { 300.0 } else { 700.0 }],
+            ..CertifyRow::default()
+        })
+        .unwrap();
+    }
+    log.finish().unwrap();
+    let report = build(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+    let table = |prefix: &str| report.tables().find(|t| t.id.starts_with(prefix)).unwrap();
+    let certified = table("certified").to_csv();
+    assert!(
+        !certified.contains("0.26") && certified.lines().count() == 5,
+        "{certified}"
+    );
+    let anytime = table("anytime").to_csv();
+    let row = anytime.lines().nth(1).unwrap();
+    // Radius asked, a quarter certified, samples, most, times fewer.
+    assert!(row.ends_with(",0.25,0.25,500,100000,200"), "{anytime}");
+}

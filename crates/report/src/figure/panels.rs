@@ -52,7 +52,7 @@ pub struct Mark {
     pub at: (f64, f64),
 }
 
-/// A distance along x, drawn as an arrow with two heads and its text above.
+/// A distance along x, drawn as a line between two bars with its text above.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// From where to where.
@@ -178,7 +178,7 @@ impl Panels {
             symbol(out, mark, place(mark.at));
         }
         for span in &panel.spans {
-            arrow(
+            dimension(
                 out,
                 place((span.x.0, span.y)),
                 place((span.x.1, span.y)),
@@ -206,7 +206,7 @@ impl Panels {
                 middle + 4.5,
                 escape(name)
             );
-            left += needed + 18.0;
+            left += needed + 6.0;
         };
         for curve in self.panels.iter().flat_map(|panel| &panel.curves) {
             if !named.contains(&curve.name.as_str()) {
@@ -248,7 +248,7 @@ fn symbol(out: &mut String, mark: &Mark, (x, y): (f64, f64)) {
             format!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"4.2\" fill=\"{colour}\"")
         }
         Symbol::Ring => {
-            let ring = format!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"9\" fill=\"none\"");
+            let ring = format!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"8\" fill=\"none\"");
             let _ = writeln!(out, "{ring} stroke=\"{colour}\" stroke-width=\"1.8\"/>");
             return;
         }
@@ -276,26 +276,19 @@ fn symbol(out: &mut String, mark: &Mark, (x, y): (f64, f64)) {
     let _ = writeln!(out, "{shape} stroke=\"#ffffff\" stroke-width=\"0.8\"/>");
 }
 
-fn arrow(out: &mut String, (from, y): (f64, f64), (to, _): (f64, f64), text: &str) {
-    let towards = if to < from { -4.5 } else { 4.5 };
-    let head = |x: f64, back: f64| {
-        format!(
-            "M{:.2} {:.2}L{x:.2} {y:.2}L{:.2} {:.2}",
-            x + back,
-            y - 4.0,
-            x + back,
-            y + 4.0
-        )
-    };
+/// A line between two bars, a little above the height it measures at.
+fn dimension(out: &mut String, (from, y): (f64, f64), (to, _): (f64, f64), text: &str) {
+    let above = y - 15.0;
+    let bar = |x: f64| format!("M{x:.2} {:.2}V{:.2}", above - 5.0, above + 5.0);
     let _ = writeln!(
         out,
-        "<path d=\"M{from:.2} {y:.2}L{to:.2} {y:.2}{}{}\" fill=\"none\" stroke=\"{INK}\" \
-         stroke-width=\"1.6\"/>\n<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" \
+        "<path d=\"M{from:.2} {above:.2}H{to:.2}{}{}\" fill=\"none\" stroke=\"{INK}\" \
+         stroke-width=\"1.8\"/>\n<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" \
          stroke=\"#ffffff\" stroke-width=\"4\" paint-order=\"stroke\">{}</text>",
-        head(from, towards),
-        head(to, -towards),
+        bar(from),
+        bar(to),
         (from + to) / 2.0,
-        y - 9.0,
+        above - 9.0,
         escape(text)
     );
 }

@@ -24,7 +24,9 @@ pub fn rows(log: &Log) -> &[CertifyRow] {
 /// Certified accuracy, one section for all groups.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
-    for group in context.groups(Kind::Certify, true) {
+    // A log that decides one radius has no curve: `samples` tells about it.
+    let wanted = |log: &Log| log.manifest.kind == Kind::Certify && log.asked_radius().is_none();
+    for group in context.groups_of(true, wanted) {
         let curves: Vec<Certified> = group.logs.iter().map(|log| curve(log)).collect();
         let radii = radii(&curves, context.options);
         items.push(Item::Figure(figure(context, &group, &curves)));

@@ -74,8 +74,13 @@ pub struct Group<'a> {
 impl<'a> Context<'a> {
     /// The logs of a kind by data set and k, and by sigma where that is asked.
     pub fn groups(&self, kind: Kind, by_sigma: bool) -> Vec<Group<'a>> {
+        self.groups_of(by_sigma, |log| log.manifest.kind == kind)
+    }
+
+    /// Some logs by data set and k, and by sigma where that is asked.
+    pub fn groups_of(&self, by_sigma: bool, wanted: impl Fn(&Log) -> bool) -> Vec<Group<'a>> {
         let mut groups: BTreeMap<(String, u64, u64), Vec<&Log>> = BTreeMap::new();
-        for log in self.logs.iter().filter(|log| log.manifest.kind == kind) {
+        for log in self.logs.iter().filter(|log| wanted(log)) {
             // Sigma is not negative, so its bits sort as it does.
             let sigma = if by_sigma {
                 log.manifest.sigma.unwrap_or(0.0).to_bits()
