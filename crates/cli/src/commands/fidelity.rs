@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use certify::{Closeness, Fidelity, FidelityOutcome, FidelitySummary, fidelity_all};
+use certify::{
+    AtLevel, Closeness, Distances, Fidelity, FidelityOutcome, FidelitySummary, fidelity_all,
+};
 use clap::Args;
 use network::Cpu;
-use record::{FidelityRow, Guarantee, Kind, ModelId};
+use record::{FidelityRow, Guarantee, Kind, ModelId, format_number};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -103,26 +105,11 @@ fn measure(config: &Config, common: &Common) -> Result<()> {
         sha256: reference.sha256.clone(),
         path: Some(config.reference.display().to_string()),
     });
-    let levels: Vec<f64> = plan.levels.iter().copied().chain([config.sigma]).collect();
-    let extra: Vec<String> = levels.iter().map(|&s| FidelityRow::column_at(s)).collect();
+    let levels = levels(&plan);
+    let extra = columns(&levels);
     let mut recorder = Recorder::open(&config.subject.out, &manifest, &extra, common.quiet)?;
     let mut images = subject.images(recorder.resumed);
-    let mut summary = FidelitySummary::new(&plan);
-    let mut observer = |outcome: FidelityOutcome| {
-        summary.add(&outcome);
-        let at = |sigma: f64| outcome.at(sigma).expect("a level of the plan").logits;
-        let own = at(config.sigma);
-        let row = FidelityRow {
-            idx: outcome.index.into(),
-            label: outcome.label as u32,
-            v_distance: own.v,
-            f_distance: own.f,
-            standard_error: own.standard_error,
-            agree: own.v_agrees,
-            extra: levels.iter().map(|&s| at(s).v).collect(),
-        };
-        recorder.push(row, String::new)
-    };
+    let mut observer = |outcome: FidelityOutcome| recorder.push(row(&outcome, &plan), String::new);
     fidelity_all(
         &subject.network,
         &f,
@@ -132,40 +119,126 @@ fn measure(config: &Config, common: &Common) -> Result<()> {
         &mut observer,
     )?;
     images.result()?;
-    let (rows, resumed) = recorder.finish()?;
+    let (rows, _) = recorder.finish()?;
+    // From the log alone, so that it covers what an earlier run measured.
+    let mut summary = FidelitySummary::new(&plan);
+    for row in &rows {
+        summary.add(&outcome(row, &levels));
+    }
     let mut text = format!(
         "{}: {} images, sigma {}\n",
         config.subject.out.display(),
         rows.len(),
         config.sigma
     );
-    if resumed > 0 {
-        text += "  resumed: `heatsmooth report` summarises the whole log\n";
-    } else {
-        let spaces = [
-            ("logits", summary.logits()),
-            ("probabilities", summary.probabilities()),
-        ];
-        for (space, closeness) in spaces {
-            text += &closeness.map_or(String::new(), |c| line(space, &c));
-        }
+    let spaces = [
+        ("logits", summary.logits()),
+        ("probabilities", summary.probabilities()),
+    ];
+    for (space, closeness) in &spaces {
+        text += &closeness.map_or(String::new(), |c| line(space, &c));
     }
     text += "  guarantee: empirical\n";
-    let numbers = |c: Option<Closeness>| {
-        c.map(|c| {
-            json!({
-                "v_distance": c.v, "f_distance": c.f, "gap_closed": c.closed,
-                "agreement": c.v_agreement, "effective_sigma": c.effective_sigma.map(|e| e.sigma),
-            })
-        })
-    };
+    let [logits, probabilities] = spaces.map(|(_, closeness)| closeness.map(numbers));
     let value = json!({
         "log": config.subject.out.display().to_string(), "images": rows.len(), "sigma": config.sigma,
-        "logits": numbers(summary.logits().filter(|_| resumed == 0)),
-        "probabilities": numbers(summary.probabilities().filter(|_| resumed == 0)),
-        "guarantee": "empirical",
+        "logits": logits, "probabilities": probabilities, "guarantee": "empirical",
     });
     output::summary(common, &value, &text)
+}
+
+/// All levels, in the order of [`FidelityOutcome::levels`].
+fn levels(plan: &Fidelity) -> Vec<f64> {
+    let mut levels = plan.levels.clone();
+    levels.push(plan.sigma);
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    levels
+}
+
+/// The further columns of the log: with them a row says all about its image that
+/// the summary needs. `p_` means of probabilities rather than logits; `step` is
+/// the distance of the average from that at the level before.
+fn columns(levels: &[f64]) -> Vec<String> {
+    let mut columns = Vec::new();
+    for &sigma in levels {
+        let at = format_number(sigma);
+        columns.push(FidelityRow::column_at(sigma));
+        let others = [
+            "standard_error",
+            "step",
+            "p_v_distance",
+            "p_standard_error",
+            "p_step",
+        ];
+        columns.extend(others.map(|name| format!("{name}@{at}")));
+    }
+    let own = ["f_agree", "p_f_distance", "p_agree", "p_f_agree"];
+    columns.extend(own.map(str::to_owned));
+    columns
+}
+
+/// One image as a row of the log.
+fn row(outcome: &FidelityOutcome, plan: &Fidelity) -> FidelityRow {
+    let own = outcome.at(plan.sigma).expect("the plan's own level");
+    let of = |d: &Distances| [d.v, d.standard_error, d.step];
+    let by_level = outcome.levels.iter();
+    let mut extra: Vec<f64> = by_level
+        .flat_map(|at| [of(&at.logits), of(&at.probabilities)])
+        .flatten()
+        .collect();
+    let flag = |flag: bool| f64::from(u8::from(flag));
+    extra.extend([
+        flag(own.logits.f_agrees),
+        own.probabilities.f,
+        flag(own.probabilities.v_agrees),
+        flag(own.probabilities.f_agrees),
+    ]);
+    FidelityRow {
+        idx: outcome.index.into(),
+        label: outcome.label as u32,
+        v_distance: own.logits.v,
+        f_distance: own.logits.f,
+        standard_error: own.logits.standard_error,
+        agree: own.logits.v_agrees,
+        extra,
+    }
+}
+
+/// A row back as an outcome. Of f and of classes it knows what holds at the log's
+/// own sigma, and a summary asks for no more.
+fn outcome(row: &FidelityRow, levels: &[f64]) -> FidelityOutcome {
+    let (by_level, own) = row.extra.split_at(6 * levels.len());
+    let distances = |values: &[f64], f: f64, agree: [bool; 2]| Distances {
+        v: values[0],
+        f,
+        standard_error: values[1],
+        step: values[2],
+        v_agrees: agree[0],
+        f_agrees: agree[1],
+    };
+    let at = |(&sigma, values): (&f64, &[f64])| AtLevel {
+        sigma,
+        logits: distances(&values[..3], row.f_distance, [row.agree, own[0] != 0.0]),
+        probabilities: distances(&values[3..], own[1], [own[2] != 0.0, own[3] != 0.0]),
+    };
+    FidelityOutcome {
+        index: row.idx as u32,
+        label: row.label as usize,
+        levels: levels
+            .iter()
+            .zip(by_level.chunks_exact(6))
+            .map(at)
+            .collect(),
+        seconds: 0.0,
+    }
+}
+
+fn numbers(c: Closeness) -> Value {
+    json!({
+        "v_distance": c.v, "f_distance": c.f, "gap_closed": c.closed,
+        "agreement": c.v_agreement, "effective_sigma": c.effective_sigma.map(|e| e.sigma),
+    })
 }
 
 fn line(space: &str, c: &Closeness) -> String {
