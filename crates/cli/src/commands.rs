@@ -12,5 +12,6 @@ pub mod lbound;
 pub mod merge;
 pub mod predict;
 pub mod report;
+pub mod reproduce;
 pub mod smooth;
 pub mod train;
