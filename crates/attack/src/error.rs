@@ -65,6 +65,9 @@ impl AttackError {
     /// What to do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Parameter { name: "top_k", .. } => {
+                Some("with all classes in the top k, no attack can ever succeed")
+            }
             Self::Pixel { .. } => {
                 Some("give images scaled to [0, 1]; input normalisation is a layer of the network")
             }

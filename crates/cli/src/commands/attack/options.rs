@@ -190,6 +190,10 @@ impl Own for DdnConfig {
     }
 
     fn attack(&self, steps: u32, seed: u64) -> Result<(Box<dyn Attack>, Value)> {
+        if let Some(eps) = self.eps.filter(|&eps| eps.is_nan() || eps <= 0.0) {
+            let hint = "give a positive norm, or leave it out: DDN looks for small ones anyway";
+            return Err(advised(format!("--eps is {eps}"), hint));
+        }
         let params = DdnParams {
             steps,
             init_norm: self.init_norm,
@@ -312,9 +316,8 @@ impl<A: Own> Config<A> {
             _ => Err(advised(
                 format!("--target is `{text}`"),
                 format!(
-                    "give a class (0 to {}, or a name such as {}), next or random",
-                    names.len().saturating_sub(1),
-                    names.first().map_or("", String::as_str)
+                    "give a class by its name or number (0 to {}), next or random",
+                    names.len().saturating_sub(1)
                 ),
             )),
         }
