@@ -201,6 +201,12 @@ fn targeted_attacks_say_so_in_log_summary_and_report() {
     assert_eq!(without_time(&log), without_time(&resumed));
 
     done(folder, "report 3.tsv --out report --attacks paper");
+    let (summary, _) = done(folder, &format!("{pgd} --target 3 --out 3.tsv --json"));
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let paper = summary["paper_convention"]["median"].as_f64().unwrap();
+    let tables = std::fs::read_dir(folder.join("report/tables")).unwrap();
+    let mut tables = tables.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    assert!(tables.any(|table| table.contains(&format!("{paper:.4}"))));
     let page = std::fs::read_to_string(folder.join("report/report.html")).unwrap();
     assert!(page.contains("PGD-TARGETED") && page.contains("class are left out"));
 }

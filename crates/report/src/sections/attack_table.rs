@@ -198,11 +198,16 @@ fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&Log>) -> [Ce
     let attacked = images - wrong;
     let success = (attacked > 0).then(|| distances.len() as f64 / attacked as f64);
     warn_floor(context, name, log, &distances);
-    let distances = match context.options.attacks {
-        AttackConvention::Successes => distances,
-        AttackConvention::Paper => paper_distances(log),
+    let (middle, average) = match context.options.attacks {
+        AttackConvention::Successes => (median(&distances), mean(&distances)),
+        AttackConvention::Paper => {
+            // The lower of two middle values, as in the paper's code and in `attack`.
+            let all = paper_distances(log);
+            let lower = all.get(all.len().saturating_sub(1) / 2);
+            (lower.copied(), mean(&all))
+        }
     };
-    [median(&distances), mean(&distances), success].map(Cell::number)
+    [middle, average, success].map(Cell::number)
 }
 
 /// DDN shrinks its ball by a fixed factor a step, so few steps cannot reach
