@@ -38,11 +38,12 @@ pub fn resolve<C: DeserializeOwned + Serialize>(
         }
     })?;
     let known = serde_json::to_value(&config)?;
-    if let (Some(path), Some(key)) = (file, keys.iter().find(|key| known.get(key).is_none())) {
+    if let Some(key) = keys.iter().find(|key| known.get(key).is_none()) {
         let known: Vec<&String> = known.as_object().into_iter().flat_map(Map::keys).collect();
         let known = known.into_iter().cloned().collect::<Vec<_>>().join(", ");
+        let place = file.map_or(String::new(), |path| format!("{}: ", path.display()));
         return Err(advised(
-            format!("{}: unknown option `{key}`", path.display()),
+            format!("{place}unknown option `{key}`"),
             format!("this command knows {known}"),
         ));
     }

@@ -11,6 +11,7 @@ mod failure;
 mod measure;
 mod output;
 mod picture;
+mod pipeline;
 mod plan;
 mod preset;
 mod progress;

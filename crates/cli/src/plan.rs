@@ -147,6 +147,24 @@ pub fn provenance(
     }
 }
 
+/// Claims a run folder; gives the model's file if an earlier run finished it.
+pub fn claim(manifest: &RunManifest, out: &Path, common: &Common) -> Result<Option<PathBuf>> {
+    let found = manifest.claim(&out.join(RunManifest::FILE))?;
+    let file = out.join(MODEL_FILE);
+    let Some(model) = found
+        .and_then(|found| found.model)
+        .filter(|_| file.exists())
+    else {
+        return Ok(None);
+    };
+    let text = format!("{}: {}, already made", file.display(), manifest.method);
+    let value = json!({
+        "model": file.display().to_string(), "method": manifest.method, "sha256": model.sha256,
+    });
+    output::summary(common, &value, &text)?;
+    Ok(Some(file))
+}
+
 /// Writes the model and completes the manifest; prints the summary.
 pub fn finish(
     out: &Path,
@@ -187,16 +205,19 @@ pub fn finish(
 /// Shows a run on stderr and remembers its last epoch.
 pub struct Teller {
     quiet: bool,
+    epochs: bool,
     meter: Option<Meter>,
     fresh: bool,
     last: Option<EpochReport>,
 }
 
 impl Teller {
-    /// Silent if `quiet`.
-    pub fn new(quiet: bool) -> Self {
+    /// Silent if the options say quiet; epochs are told one by one only by a
+    /// command that is not a step of another one.
+    pub fn new(common: &Common) -> Self {
         Self {
-            quiet,
+            quiet: common.quiet,
+            epochs: !common.silent,
             meter: None,
             fresh: true,
             last: None,
@@ -231,7 +252,7 @@ impl Observer for Teller {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        if let Some(meter) = &self.meter {
+        if let Some(meter) = self.meter.as_ref().filter(|_| self.epochs) {
             let values: Vec<String> = report
                 .values
                 .iter()

@@ -43,6 +43,14 @@ fn of(command: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl PresetArgs {
+    /// The preset named among options, taken out of them.
+    pub fn taken(options: &mut Value) -> Self {
+        let preset = options.as_object_mut().and_then(|map| map.remove("preset"));
+        Self {
+            preset: preset.and_then(|name| name.as_str().map(String::from)),
+        }
+    }
+
     /// What `--preset list` prints: each name with the comment of its file.
     pub fn list(&self, command: &str) -> Option<String> {
         let wanted = self.preset.as_deref() == Some("list");

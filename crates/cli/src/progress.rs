@@ -1,5 +1,6 @@
 //! Progress on stderr: a bar on a terminal, else a plain line now and then.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,9 +8,47 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time between two plain lines.
 const EVERY: Duration = Duration::from_secs(5);
 
+/// The part of a longer piece of work that is being done.
+static PART: Mutex<Option<Part>> = Mutex::new(None);
+
+/// One part of a longer piece of work: every meter shows it, and how long the
+/// whole will take. Work is in any unit, the same for all parts.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Which part this is.
+    pub name: String,
+    /// Work in it.
+    pub here: f64,
+    /// Work in the parts after it.
+    pub after: f64,
+    /// Work in the parts that this process did, and the time it took.
+    pub done: (f64, Duration),
+}
+
+impl Part {
+    /// Meters made from now on are of this part.
+    pub fn enter(part: Option<Self>) {
+        *PART.lock().expect("nothing panics with the lock") = part;
+    }
+
+    fn current() -> Option<Self> {
+        PART.lock().expect("nothing panics with the lock").clone()
+    }
+
+    /// Time for the rest of the whole, `share` of this part being done in
+    /// `elapsed`, and `rest` of it being still to do.
+    fn left(&self, share: f64, elapsed: Duration, rest: f64) -> Duration {
+        let work = self.done.0 + self.here * share;
+        let seconds = (self.done.1 + elapsed).as_secs_f64() / work;
+        Duration::try_from_secs_f64(seconds * (self.here * rest + self.after))
+            .unwrap_or(Duration::MAX)
+    }
+}
+
 /// How far a long piece of work is.
 pub struct Meter {
     name: String,
+    part: Option<Part>,
     bar: ProgressBar,
     plain: bool,
     quiet: bool,
@@ -21,7 +60,11 @@ pub struct Meter {
 impl Meter {
     /// A meter for `total` units of work.
     pub fn new(quiet: bool, name: impl Into<String>, total: u64) -> Self {
-        let name = name.into();
+        let part = Part::current();
+        let name = match &part {
+            Some(part) => format!("{}: {}", part.name, name.into()),
+            None => name.into(),
+        };
         let bar = ProgressBar::new(total);
         let terminal = console_is_terminal();
         if quiet || !terminal {
@@ -34,6 +77,7 @@ impl Meter {
         let now = Instant::now();
         Self {
             name,
+            part,
             bar,
             plain: !quiet && !terminal,
             quiet,
@@ -53,16 +97,30 @@ impl Meter {
     /// `done` units are done; `note` says something about them.
     pub fn set(&mut self, done: u64, note: impl FnOnce() -> String) {
         self.bar.set_position(done);
+        let total = self.bar.length().unwrap_or(0);
         if self.plain {
             if self.told.elapsed() >= EVERY {
                 self.told = Instant::now();
-                let total = self.bar.length().unwrap_or(0);
-                let left = self.left(done, total);
-                eprintln!("{}: {done}/{total} {}, {left} left", self.name, note());
+                let (left, whole) = (self.left(done, total), self.whole(done, total));
+                let note = note();
+                eprintln!("{}: {done}/{total} {note}{whole}, {left} left", self.name);
             }
         } else if !self.quiet {
-            self.bar.set_message(note());
+            self.bar
+                .set_message(format!("{}{}", note(), self.whole(done, total)));
         }
+    }
+
+    /// Time left for the whole of which this is a part.
+    fn whole(&self, done: u64, total: u64) -> String {
+        let here = done.saturating_sub(self.first);
+        let (Some(part), 1..) = (&self.part, here) else {
+            return String::new();
+        };
+        let share = |units: u64| units as f64 / total.max(1) as f64;
+        let rest = share(total.saturating_sub(done));
+        let left = part.left(share(here), self.started.elapsed(), rest);
+        format!(" (everything: {} left)", HumanDuration(left))
     }
 
     fn left(&self, done: u64, total: u64) -> HumanDuration {
@@ -90,4 +148,25 @@ impl Meter {
 fn console_is_terminal() -> bool {
     use std::io::IsTerminal;
     std::io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_takes_as_long_as_its_work() {
+        let part = Part {
+            name: "2/3".into(),
+            here: 40.0,
+            after: 50.0,
+            done: (10.0, Duration::from_secs(10)),
+        };
+        // 10 + 20 units took 60 seconds; 20 + 50 are left.
+        let left = part.left(0.5, Duration::from_secs(50), 0.5);
+        assert_eq!(left, Duration::from_secs(140));
+        // A quarter was done by an earlier run, a quarter here.
+        let left = part.left(0.25, Duration::from_secs(30), 0.5);
+        assert_eq!(left, Duration::from_secs(140));
+    }
 }

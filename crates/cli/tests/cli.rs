@@ -57,6 +57,9 @@ fn help_of_every_command() {
         "report --help",
         "inspect --help",
         "convert --help",
+        "reproduce --help",
+        "reproduce illustration --help",
+        "reproduce cifar10 --help",
         "bench --help",
         "train smoothadv --help",
         "train adversarial --help",
@@ -161,6 +164,8 @@ fn errors_of_usage_and_configuration() {
         "train smoothadv --data digits --arch mlp --sigma 0.25 --attack-steps 0 --out x",
         "train adversarial --data digits --arch mlp --sigma 0.25 --out x",
         "train gaussian --data digits --arch mlp --preset best --out x",
+        "reproduce cifar10 --out x --preset best",
+        "reproduce cifar10 --out x",
         "data fetch imagenet",
         "data verify cifar10",
         "merge run/epochs.tsv --out x.tsv",
@@ -292,6 +297,49 @@ fn a_model_is_fine_tuned_from_another_ones_weights() {
     let parent: serde_json::Value = serde_json::from_str(&parent).unwrap();
     assert_eq!(manifest["parent"]["sha256"], parent["model"]["sha256"]);
     assert_eq!(manifest["configuration"]["arch"], "mlp");
+}
+
+/// A recipe is a file of other commands' options: they must know them all.
+#[test]
+fn recipes_say_nothing_that_their_commands_do_not_know() {
+    let folder = tempfile::tempdir().unwrap();
+    for preset in ["quick", "paper"] {
+        let arguments = format!("reproduce cifar10 --out x --preset {preset} --print-config");
+        let recipe = heatsmooth(folder.path(), &arguments).stdout;
+        let recipe: toml::Table = toml::from_str(&String::from_utf8(recipe).unwrap()).unwrap();
+        for (stage, command, always) in [
+            ("baseline", "train baseline", ""),
+            ("gaussian", "train gaussian", "--sigma 0.1"),
+            ("smoothadv", "train smoothadv", "--sigma 0.1"),
+            ("heat", "smooth", "--sigma 0.1 --model m"),
+            ("certify", "certify", "--sigma 0.1 --model m"),
+            ("pgd", "attack pgd", "--model m"),
+            ("ddn", "attack ddn", "--model m"),
+            (
+                "fidelity",
+                "fidelity",
+                "--sigma 0.1 --model m --reference f",
+            ),
+        ] {
+            let mut options = recipe[stage].as_table().unwrap().clone();
+            let preset = options.remove("preset").map_or(String::new(), |name| {
+                format!("--preset {}", name.as_str().unwrap())
+            });
+            let file = folder.path().join(format!("{stage}.toml"));
+            std::fs::write(file, toml::to_string(&options).unwrap()).unwrap();
+            let arguments = format!(
+                "{command} --data cifar10 --out x.tsv {always} {preset} --config {stage}.toml --print-config"
+            );
+            let output = heatsmooth(folder.path(), &arguments);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{arguments}: {errors}");
+            let resolved = String::from_utf8(output.stdout).unwrap();
+            let resolved: toml::Table = toml::from_str(&resolved).unwrap();
+            for (key, value) in &options {
+                assert_eq!(resolved.get(key), Some(value), "{stage}: {key}");
+            }
+        }
+    }
 }
 
 #[test]

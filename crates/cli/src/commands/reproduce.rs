@@ -1,5 +1,6 @@
 //! `heatsmooth reproduce`: the paper's experiments, each as one recipe.
 
+mod cifar10;
 mod illustration;
 
 use anyhow::Result;
@@ -15,11 +16,13 @@ pub struct Flags {
 #[derive(Subcommand, Debug)]
 enum Experiment {
     Illustration(illustration::Flags),
+    Cifar10(cifar10::Flags),
 }
 
 /// Runs the command.
 pub fn run(flags: Flags) -> Result<()> {
     match flags.experiment {
         Experiment::Illustration(flags) => illustration::run(flags),
+        Experiment::Cifar10(flags) => cifar10::run(flags),
     }
 }

@@ -16,7 +16,7 @@ use train::{HeatRun, Leg, Run};
 
 use crate::commands::train::{data_id, versions};
 use crate::common::{Common, Configured, DataConfig, ModelArgs, ModelConfig, load_both, open_data};
-use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
+use crate::plan::{PlanArgs, PlanConfig, Teller, claim, finish, provenance, shared_defaults};
 use crate::preset::PresetArgs;
 use crate::{config, output};
 
@@ -98,7 +98,7 @@ struct Options {
 /// A configured heat-smoothing run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Config {
+struct Config {
     #[serde(flatten)]
     model: ModelConfig,
     data: String,
@@ -126,14 +126,14 @@ fn defaults(data: Option<&str>) -> Value {
     all
 }
 
-/// A run on the embedded digits with default settings, for the demo.
-pub fn digits_config(model: PathBuf, out: PathBuf, sigma: f64) -> Result<Config> {
-    let mut options = defaults(Some("digits"));
-    options["model"] = json!(model);
-    options["data"] = json!("digits");
-    options["out"] = json!(out);
-    options["sigma"] = json!(sigma);
-    config::resolve(options, None, json!({}))
+/// The command as a step of another one, with these options and, under
+/// `preset`, the name of shipped ones.
+pub fn step(mut options: Value, common: &Common) -> Result<()> {
+    let data = options["data"].as_str().map(String::from);
+    let mut defaults = defaults(data.as_deref());
+    PresetArgs::taken(&mut options).lay("smooth", &mut defaults)?;
+    let config: Config = config::resolve(defaults, None, options)?;
+    smooth_model(&config, common, common.start()?).map(|_| ())
 }
 
 /// Runs the command.
@@ -154,7 +154,7 @@ pub fn run(flags: Flags) -> Result<()> {
 }
 
 /// Smooths a model; returns the new model's file.
-pub fn smooth_model(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> Result<PathBuf> {
+fn smooth_model(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> Result<PathBuf> {
     config.heat.check()?;
     let data = DataConfig {
         data: config.data.clone(),
@@ -190,12 +190,7 @@ pub fn smooth_model(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> 
         started: None,
         finished: None,
     };
-    let found = manifest.claim(&config.out.join(RunManifest::FILE))?;
-    let file = config.out.join(train::MODEL_FILE);
-    if found.is_some_and(|found| found.model.is_some()) && file.exists() {
-        if !common.quiet {
-            eprintln!("{}: already smoothed", file.display());
-        }
+    if let Some(file) = claim(&manifest, &config.out, common)? {
         return Ok(file);
     }
     let mut heat = HeatRun {
@@ -210,7 +205,7 @@ pub fn smooth_model(config: &Config, common: &Common, pool: Arc<ThreadPool>) -> 
         },
         keep_iterates: config.keep_iterates,
     };
-    let mut teller = Teller::new(common.quiet);
+    let mut teller = Teller::new(common);
     let executor = |model: &Model| Cpu::new(model, Arc::clone(&pool));
     let v = train::smooth(&f, &mut heat, executor, &mut teller)?;
     let info = ModelInfo {

@@ -21,7 +21,7 @@ use crate::common::{
     Common, Configured, ModelConfig, check_fit, normalisation, open_data, shape_of,
 };
 use crate::failure::advised;
-use crate::plan::{PlanArgs, PlanConfig, Teller, finish, provenance, shared_defaults};
+use crate::plan::{PlanArgs, PlanConfig, Teller, claim, finish, provenance, shared_defaults};
 use crate::preset::PresetArgs;
 use crate::{config, output};
 
@@ -182,30 +182,21 @@ fn defaults<R: Recipe>(data: Option<&str>) -> Value {
     all
 }
 
-/// A run on the embedded digits with default settings, for the demo.
-pub fn on_digits(
-    name: &str,
-    out: PathBuf,
-    sigma: f64,
-    common: &Common,
-    pool: Arc<ThreadPool>,
-) -> Result<PathBuf> {
-    let mut options = json!({"data": "digits", "arch": "smallcnn", "out": out});
-    if matches!(name, "gaussian" | "smoothadv") {
-        options["sigma"] = json!(sigma);
-    }
-    if matches!(name, "adversarial" | "smoothadv") {
-        options["eps-warmup"] = json!(5);
-    }
-    fn go<R: Recipe>(options: Value, common: &Common, pool: Arc<ThreadPool>) -> Result<PathBuf> {
-        let config: Config<R> = config::resolve(defaults::<R>(Some("digits")), None, options)?;
-        train_model(&config, common, pool)
+/// The command as a step of another one, with these options and, under
+/// `preset`, the name of shipped ones.
+pub fn step(name: &str, options: Value, common: &Common) -> Result<()> {
+    fn go<R: Recipe>(mut options: Value, common: &Common) -> Result<()> {
+        let data = options["data"].as_str().map(String::from);
+        let mut defaults = defaults::<R>(data.as_deref());
+        PresetArgs::taken(&mut options).lay(&format!("train-{}", R::NAME), &mut defaults)?;
+        let config: Config<R> = config::resolve(defaults, None, options)?;
+        train_model(&config, common, common.start()?).map(|_| ())
     }
     match name {
-        "gaussian" => go::<recipe::Noisy>(options, common, pool),
-        "smoothadv" => go::<recipe::Smooth>(options, common, pool),
-        "adversarial" => go::<recipe::Adversarial>(options, common, pool),
-        _ => go::<recipe::Clean>(options, common, pool),
+        "gaussian" => go::<recipe::Noisy>(options, common),
+        "smoothadv" => go::<recipe::Smooth>(options, common),
+        "adversarial" => go::<recipe::Adversarial>(options, common),
+        _ => go::<recipe::Clean>(options, common),
     }
 }
 
@@ -288,7 +279,9 @@ fn train_model<R: Recipe>(
         started: None,
         finished: None,
     };
-    manifest.claim(&config.out.join(RunManifest::FILE))?;
+    if let Some(file) = claim(&manifest, &config.out, common)? {
+        return Ok(file);
+    }
     let mut network = Cpu::new(&model, pool);
     let run = Run {
         folder: config.out.clone(),
@@ -297,7 +290,7 @@ fn train_model<R: Recipe>(
         checkpoint_every: config.plan.checkpoint_every()?,
         leg: Leg::ONLY,
     };
-    let mut teller = Teller::new(common.quiet);
+    let mut teller = Teller::new(common);
     train::train(&mut network, method.as_mut(), &plan, &run, &mut teller)?;
     let model = Model {
         parameters: network.parameters().clone(),

@@ -7,20 +7,19 @@ use certify::{Predict, Prediction, predict_all};
 use record::{CertifyRow, Table};
 use serde_json::{Value, json};
 
-use super::{SIGMA, model_file};
 use crate::commands::certify as command;
-use crate::common::Common;
 use crate::config;
 use crate::measure::SubjectConfig;
 use crate::output::percent;
+use crate::pipeline::Pipeline;
 
 /// The radius that is asked about, and the most noisy passes that an image gets to
 /// decide it: what certification at a fixed n would spend on every image.
 const RADIUS: f64 = 0.25;
 const MOST: u32 = 100_000;
-/// How closely the radius is wanted where none is asked about, and the most noisy
-/// passes for that.
-const TOLERANCE: f64 = SIGMA / 10.0;
+/// How closely the radius is wanted where none is asked about, in parts of sigma,
+/// and the most noisy passes for that.
+const CLOSELY: f64 = 0.1;
 const MOST_TO_MEASURE: u32 = 10_000;
 /// Noisy passes of PREDICT and of top-k.
 const PASSES: u32 = 1000;
@@ -28,20 +27,20 @@ const PASSES: u32 = 1000;
 const TOP_K: u32 = 2;
 
 /// Runs all modes on HeatSmoothing's model; their summary as text and as JSON.
-pub fn run(out: &Path, common: &Common) -> Result<(String, Value)> {
+pub fn run(pipeline: &Pipeline<'_>) -> Result<(String, Value)> {
+    let (sigma, common) = (pipeline.recipe.sigma, &pipeline.silent());
+    let tolerance = CLOSELY * sigma;
     let certify = |name: &str, more: Value| -> Result<Rows> {
-        let log = out.join(format!("certify-{name}.tsv"));
+        let log = pipeline.out.join(format!("certify-{name}.tsv"));
         let mut options = json!({
-            "model": model_file(out, "heat"), "data": "digits", "sigma": SIGMA,
+            "model": pipeline.model("heat"), "data": pipeline.recipe.data, "sigma": sigma,
             "select": "clean", "out": log,
         });
-        if let (Value::Object(options), Value::Object(more)) = (&mut options, more) {
-            options.extend(more);
-        }
+        config::extend(&mut options, more);
         command::step(options, common)?;
         Rows::read(&log)
     };
-    let measured = json!({"anytime": true, "tolerance": TOLERANCE, "n": MOST_TO_MEASURE});
+    let measured = json!({"anytime": true, "tolerance": tolerance, "n": MOST_TO_MEASURE});
     let measured = certify("anytime", measured)?;
     let decided = json!({"anytime": true, "radius": RADIUS, "n": MOST});
     let decided = certify("anytime-radius", decided)?;
@@ -50,13 +49,13 @@ pub fn run(out: &Path, common: &Common) -> Result<(String, Value)> {
         certify(&format!("top-{TOP_K}-{rule}"), options)
     };
     let (paper, sound) = (top("paper")?, top("sound")?);
-    let votes = predict(out, common)?;
+    let votes = predict(pipeline)?;
 
     let fewer = |rows: &Rows, most: u32| f64::from(most) / rows.passes();
     let text = format!(
         "Certification of HeatSmoothing in other modes (sound for the smoothed classifier, with probability 1-alpha):\n\
          \x20 --anytime --radius {RADIUS}: {:.0} noisy passes an image instead of {MOST}, {:.0} times fewer; {} certified\n\
-         \x20 --anytime --tolerance {TOLERANCE}: {:.0} noisy passes an image instead of {MOST_TO_MEASURE}, {:.1} times fewer; average certified radius {:.3}\n\
+         \x20 --anytime --tolerance {tolerance}: {:.0} noisy passes an image instead of {MOST_TO_MEASURE}, {:.1} times fewer; average certified radius {:.3}\n\
          \x20 --top-k {TOP_K}, {PASSES} passes: {} certified at {RADIUS} that the label stays in the top {TOP_K} (--rule sound), \
          {} that the top class stays in the set (--rule paper)\n\
          \x20 PREDICT, {PASSES} passes: {} right, {} wrong, {} abstained\n",
@@ -133,18 +132,18 @@ impl Rows {
 }
 
 /// PREDICT on every image: the shares right, wrong, abstained.
-fn predict(out: &Path, common: &Common) -> Result<[f64; 3]> {
+fn predict(pipeline: &Pipeline<'_>) -> Result<[f64; 3]> {
     let options = json!({
-        "model": model_file(out, "heat"), "data": "digits", "split": "test", "skip": 1,
+        "model": pipeline.model("heat"), "data": pipeline.recipe.data, "split": "test", "skip": 1,
         // Nothing is written there: a subject always has a log.
-        "out": out.join("predict.tsv"),
+        "out": pipeline.out.join("predict.tsv"),
     });
     let subject: SubjectConfig = config::resolve(json!({}), None, options)?;
-    let subject = subject.open(common)?;
+    let subject = subject.open(pipeline.common)?;
     let plan = Predict {
         n: PASSES,
-        seed: common.seed,
-        ..Predict::new(SIGMA)
+        seed: pipeline.common.seed,
+        ..Predict::new(pipeline.recipe.sigma)
     };
     let mut counts = [0u32; 3];
     let mut observer = |vote: Prediction| {
