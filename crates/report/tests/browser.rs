@@ -230,7 +230,7 @@ fn filters_filter_and_order() {
     let broken =
         browser.evaluate("[...document.images].filter((image) => !image.naturalWidth).length");
     let pictures = browser.evaluate("document.images.length");
-    assert_eq!((broken, pictures), (json!(0), json!(24 * 6)));
+    assert_eq!((broken, pictures), (json!(0), json!(24 * 10)));
     let all = choose(&mut browser, "show", "all");
     assert_eq!(all[0], json!("24 of 24 images"));
     let abstained = choose(&mut browser, "show", "abstained");

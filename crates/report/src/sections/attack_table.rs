@@ -201,7 +201,7 @@ fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&Log>) -> [Ce
     let (middle, average) = match context.options.attacks {
         AttackConvention::Successes => (median(&distances), mean(&distances)),
         AttackConvention::Paper => {
-            // The lower of two middle values, as in the paper's code and in `attack`.
+            // The lower of two middle values, as in the summary of `attack`.
             let all = paper_distances(log);
             let lower = all.get(all.len().saturating_sub(1) / 2);
             (lower.copied(), mean(&all))
