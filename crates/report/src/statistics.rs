@@ -174,10 +174,57 @@ pub fn mean_difference(differences: &[f64]) -> Option<Interval> {
     })
 }
 
+/// Median of paired differences with its sign-test 95 % interval: order
+/// statistics, exact for any continuous distribution, so that infinite
+/// differences (a distance that was never found) have their place too. `None` of
+/// fewer than six, for which no order statistics reach 95 %, or if the estimate
+/// is not finite.
+pub fn median_difference(differences: &mut [f64]) -> Option<Interval> {
+    differences.sort_unstable_by(f64::total_cmp);
+    let count = differences.len();
+    // The largest `below` with P(Binomial(count, 1/2) < below) <= 2.5 %.
+    let mut log_choose = 0.0;
+    let mut tail = 0.0;
+    let mut below = 0;
+    while below < count {
+        tail += (log_choose - count as f64 * std::f64::consts::LN_2).exp();
+        if tail > 0.025 {
+            break;
+        }
+        log_choose += ((count - below) as f64 / (below + 1) as f64).ln();
+        below += 1;
+    }
+    let value = median(differences).filter(|value| value.is_finite())?;
+    (below > 0).then(|| Interval {
+        value,
+        low: differences[below - 1],
+        high: differences[count - below],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Ranks from tables of the sign test: 6 differences, the extremes; 25, the
+    /// 8th from both ends; 100, the 40th.
+    #[test]
+    fn medians_of_differences_with_tabled_ranks() {
+        assert_eq!(median_difference(&mut [1.0, 2.0, 3.0, 4.0, 5.0]), None);
+        for (count, rank) in [(6usize, 1), (25, 8), (100, 40)] {
+            let mut all: Vec<f64> = (1..=count).rev().map(|i| i as f64).collect();
+            all[0] = f64::INFINITY;
+            let found = median_difference(&mut all).unwrap();
+            let high = match rank {
+                1 => f64::INFINITY,
+                _ => (count + 1 - rank) as f64,
+            };
+            assert_eq!((found.low, found.high), (rank as f64, high), "{count}");
+            assert_eq!(found.value, (count + 1) as f64 / 2.0);
+        }
+        assert_eq!(median_difference(&mut [f64::INFINITY; 9]), None);
+    }
 
     #[test]
     fn certified_accuracy_counts_right_certified_and_far_enough() {

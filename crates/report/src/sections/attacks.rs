@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use record::{AttackRow, Kind};
 
-use super::{Context, Group, Item, Section, attack_table, guarantees, slug};
+use super::{Context, Group, Item, Section, attack_table, distances, guarantees, slug};
 use crate::figure::{Axis, Figure, Series};
 use crate::load::{Log, Rows};
 use crate::names;
@@ -32,7 +32,9 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             .filter(|log| log.data() == data && log.top_k() == top_k)
             .filter(|log| matches!(log.manifest.kind, Kind::Attack | Kind::Lbound))
             .collect();
+        let differences = distances::table(&title, logs.clone());
         items.push(Item::Table(attack_table::table(context, &title, logs)));
+        items.extend(differences.map(Item::Table));
     }
     for group in context.groups(Kind::Attack, false) {
         let procedures: BTreeSet<&str> = group

@@ -6,7 +6,7 @@ use crate::statistics::{Paired, mean_difference, paired_difference};
 use crate::table::{Best, Cell, Column, Format, Table};
 
 /// Up to this many models are compared each with each; more only with the first.
-const EACH_WITH_EACH: usize = 5;
+pub const EACH_WITH_EACH: usize = 5;
 
 /// What is compared of an image: its number, its class, its certified radius if
 /// it is right.

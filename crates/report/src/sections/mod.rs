@@ -5,6 +5,7 @@ pub mod attacks;
 pub mod certificates;
 pub mod certified;
 pub mod compare;
+pub mod distances;
 pub mod fidelity;
 pub mod records;
 pub mod samples;
