@@ -93,6 +93,21 @@ impl Differentiable for Counting {
     }
 }
 
+fn params(kappa: u32) -> HeatParams {
+    HeatParams {
+        sigma: 0.25,
+        lambda: 5.0,
+        timesteps: 1,
+        kappa,
+        fd_step: 0.1,
+        fit: Fit::L2,
+        start: Start::Warm,
+        scale: Scale::Unbiased,
+        scale_free: true,
+        noisy_share: 0.0,
+    }
+}
+
 /// One clean student pass and one for each projection, two tapes at a time.
 #[test]
 fn two_tapes_are_alive_whatever_kappa() {
@@ -115,20 +130,8 @@ fn two_tapes_are_alive_whatever_kappa() {
             network: Reference::new(&model),
             tapes: Arc::clone(&tapes),
         };
-        let params = HeatParams {
-            sigma: 0.25,
-            lambda: 5.0,
-            timesteps: 1,
-            kappa,
-            fd_step: 0.1,
-            fit: Fit::L2,
-            start: Start::Warm,
-            scale: Scale::Unbiased,
-            scale_free: true,
-            noisy_share: 0.0,
-        };
         let mut student = make();
-        let mut heat = Heat::new(params, make(), &batch.images).unwrap();
+        let mut heat = Heat::new(params(kappa), make(), &batch.images).unwrap();
         let mut gradients = Gradients::zeros(student.graph());
         let position = Position {
             seed: 0,
@@ -141,4 +144,57 @@ fn two_tapes_are_alive_whatever_kappa() {
         assert_eq!(tapes.peak.load(Ordering::Relaxed), 2);
         assert_eq!(tapes.live.load(Ordering::Relaxed), 0);
     }
+}
+
+/// Peak resident memory of this process, in KiB.
+#[cfg(target_os = "linux")]
+fn peak_resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let number = line.unwrap().split_whitespace().nth(1).unwrap();
+    number.parse().unwrap()
+}
+
+/// What the operating system sees: after a step with one projection, steps with
+/// twenty need no more memory. Each tape that were kept would be visible.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_process_does_not_grow_with_kappa() {
+    let graph = build("smallcnn", &Task::new(Shape::new(32, 32, 3), 10)).unwrap();
+    let model = Model::initialised(graph, 1, Default::default());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+    let pool = Arc::new(pool.unwrap());
+    let make = || network::Cpu::new(&model, Arc::clone(&pool));
+    let (images, len) = (64, 32 * 32 * 3);
+    let noise = Noise {
+        seed: 0,
+        purpose: Purpose::Bench,
+        sigma: 0.3,
+    };
+    let batch = Batch {
+        number: 0,
+        indices: (0..images).collect(),
+        images: noise.draw(0, 0, images as usize * len),
+        labels: vec![0; images as usize],
+    };
+    let mut student = make();
+    let mut gradients = Gradients::zeros(student.graph());
+    let mut peaks = Vec::new();
+    for kappa in [1, 20] {
+        let mut heat = Heat::new(params(kappa), make(), &batch.images).unwrap();
+        for step in 0..2 {
+            let position = Position {
+                seed: 0,
+                epoch: 0,
+                step,
+            };
+            gradients.clear();
+            heat.step(&mut student, &batch, position, &mut gradients)
+                .unwrap();
+        }
+        peaks.push(peak_resident());
+    }
+    // The output of the first convolution alone: a tape keeps more.
+    let tape = u64::from(images) * 32 * 32 * 16 * 4 / 1024;
+    assert!(peaks[1] - peaks[0] < 2 * tape, "{peaks:?} KiB");
 }
