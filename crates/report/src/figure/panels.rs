@@ -254,7 +254,7 @@ fn symbol(out: &mut String, mark: &Mark, (x, y): (f64, f64)) {
         }
         Symbol::Star => {
             let corner = |at: u32| {
-                let radius = if at % 2 == 0 { 6.4 } else { 2.6 };
+                let radius = if at.is_multiple_of(2) { 6.4 } else { 2.6 };
                 let (sin, cos) = (PI * f64::from(at) / 5.0).sin_cos();
                 format!("{:.2},{:.2}", x + radius * sin, y - radius * cos)
             };
