@@ -124,7 +124,7 @@ impl Stage {
 
     fn name(self) -> String {
         match self {
-            Self::Make(model) if model == Model::Heat => "heat: smooth".into(),
+            Self::Make(Model::Heat) => "heat: smooth".into(),
             Self::Make(model) => format!("{}: train", model.name()),
             Self::Certify(model) => format!("{}: certify", model.name()),
             Self::Lbound(model) => format!("{}: L-bound", model.name()),
