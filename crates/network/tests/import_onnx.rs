@@ -50,7 +50,7 @@ fn assert_computes(name: &str, model: &Model) {
     }
 }
 
-const MODELS: [&str; 10] = [
+const MODELS: [&str; 11] = [
     "operators-script",
     "operators-script-11",
     "operators-dynamo",
@@ -59,6 +59,7 @@ const MODELS: [&str; 10] = [
     "option-a-external",
     "helper-9",
     "helper-18",
+    "helper-24",
     "keras-pooled",
     "keras-flat",
 ];

@@ -75,6 +75,7 @@ pub const SUPPORTED: &[&str] = &[
     "Squeeze",
     "Sub",
     "Sum",
+    "Swish",
     "Tanh",
     "Transpose",
     "Unsqueeze",

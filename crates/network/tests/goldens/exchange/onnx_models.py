@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.reference
 from onnx import TensorProto, helper, numpy_helper
 
 rng = np.random.default_rng(8)
@@ -161,7 +162,7 @@ def helper_models():
             [value("y", TensorProto.FLOAT, [batch, classes])],
             initializers,
         )
-        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10 if opset > 20 else 7)
         onnx.checker.check_model(proto, full_check=True)
         onnx.save(proto, f"onnx/{name}.onnx")
 
@@ -253,6 +254,25 @@ def helper_models():
     import os
 
     os.remove("onnx/plain.onnx")
+
+    # New since: Silu as an operator of its own.
+    model(
+        "helper-24",
+        [
+            node("Conv", ["x", "w"], ["c"], kernel_shape=[2, 2]),
+            node("Swish", ["c"], ["s"]),
+            node("Swish", ["s"], ["t"], alpha=1.75),
+            node("GlobalAveragePool", ["t"], ["p"]),
+            node("Flatten", ["p"], ["y"]),
+        ],
+        [constant("w", normal(3, 2, 2, 2))],
+        (2, 4, 5),
+        24,
+        3,
+    )
+    images = rng.random((2, 2, 4, 5)).astype(np.float32)
+    session = onnx.reference.ReferenceEvaluator("onnx/helper-24.onnx")
+    expect("helper-24", images.transpose(0, 2, 3, 1), session.run(None, {"x": images})[0])
 
 
 def keras_models():

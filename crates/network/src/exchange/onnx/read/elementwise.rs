@@ -35,6 +35,10 @@ impl Importer<'_> {
                 };
                 clip(bound(1)?, bound(2)?)
             }
+            "Swish" => match attributes.float("alpha").unwrap_or(1.0) {
+                1.0 => Function::Silu,
+                alpha => return self.swish(alpha, site),
+            },
             "PRelu" => return self.prelu(site),
             "Erf" => {
                 let x = site.activation(0)?.clone();
@@ -93,6 +97,21 @@ impl Importer<'_> {
             .sketch
             .affine(&name("slope"), negative, slope, vec![0.0])?;
         let node = self.sketch.add(&site.name, positive.node, negative)?;
+        Ok(Activation { node, ..x })
+    }
+
+    /// `x * sigmoid(alpha * x)`.
+    fn swish(&mut self, alpha: f32, site: &Site<'_>) -> Result<Activation, Refusal> {
+        let x = site.activation(0)?.clone();
+        let name = |part: &str| format!("{}.{part}", site.name);
+        let scaled = self
+            .sketch
+            .affine(&name("alpha"), x.node, vec![alpha], vec![0.0])?;
+        let sigmoid = Op::Activation(Function::Sigmoid);
+        let gate = self
+            .sketch
+            .layer(&name("sigmoid"), sigmoid, scaled, vec![])?;
+        let node = self.sketch.mul(&site.name, x.node, gate)?;
         Ok(Activation { node, ..x })
     }
 
