@@ -56,7 +56,7 @@ struct Options {
     #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Scale of the gradient term; 0.5 is true Gaussian averaging, the paper
-    /// takes 5 [default: 5].
+    /// takes 5 [default: 1].
     #[arg(long, allow_negative_numbers = true)]
     lambda: Option<f64>,
     /// Steps of the heat equation, each with its own student [default: 1].
@@ -83,7 +83,8 @@ struct Options {
     /// [default: true].
     #[arg(long, value_name = "BOOL")]
     scale_free: Option<bool>,
-    /// Share of the student's inputs that get noise [default: 0].
+    /// Share of the student's inputs that get noise; the paper has none
+    /// [default: 0.5].
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     noisy_share: Option<f64>,
     /// Keep all iterates f1, f2, ... beside the model.
@@ -117,9 +118,9 @@ fn defaults(data: Option<&str>) -> Value {
     let digits = data == Some("digits");
     let mut all = shared_defaults();
     let own = json!({
-        "lambda": 5.0, "timesteps": 1, "kappa": 1, "fd-step": 0.1, "fit": "l2", "start": "warm",
-        "scale": "unbiased", "scale-free": true, "noisy-share": 0.0, "keep-iterates": false,
-        "epochs": if digits { 40 } else { 2 }, "batch-size": if digits { 64 } else { 128 },
+        "lambda": 1.0, "timesteps": 1, "kappa": 1, "fd-step": 0.1, "fit": "l2", "start": "warm",
+        "scale": "unbiased", "scale-free": true, "noisy-share": 0.5, "keep-iterates": false,
+        "epochs": if digits { 40 } else { 1 }, "batch-size": if digits { 64 } else { 128 },
         "lr": 0.05, "schedule": "cosine", "weight-decay": 0.0, "clip": 1.0,
     });
     config::extend(&mut all, own);

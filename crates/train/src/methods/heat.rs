@@ -50,7 +50,7 @@ pub enum Start {
 /// | name | default | purpose | range |
 /// |---|---|---|---|
 /// | `sigma` | - | noise level, pixels scaled to `[0, 1]` | > 0 |
-/// | `lambda` | 5 | scale of the gradient term | > 0 |
+/// | `lambda` | 1 | scale of the gradient term | > 0 |
 /// | `timesteps` | 1 | Euler steps `n_T` | >= 1 |
 /// | `kappa` | 1 | random projections | >= 1 |
 /// | `fd_step` | 0.1 | finite-difference step | > 0 |
@@ -58,7 +58,7 @@ pub enum Start {
 /// | `start` | `warm` | where a student starts | |
 /// | `scale` | `unbiased` | how projections add up | |
 /// | `scale_free` | true | divide J by the variance of the teacher's outputs | |
-/// | `noisy_share` | 0 | share of the student's inputs with noise | [0, 1] |
+/// | `noisy_share` | 0.5 | share of the student's inputs with noise | [0, 1] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HeatParams {
