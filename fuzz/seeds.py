@@ -1,0 +1,72 @@
+"""Writes small inputs to start from, for readers without goldens.
+
+    heatsmooth demo --out demo
+    python fuzz/seeds.py demo
+
+writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `log` (from the demo's logs)
+and `config` (from the shipped presets).
+"""
+
+import gzip
+import json
+import struct
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# As in `fuzz_targets/config.rs`.
+COMMANDS = (
+    "train-baseline train-gaussian train-smoothadv train-adversarial"
+    " smooth eval certify lbound attack-pgd attack-ddn fidelity"
+).split()
+OPTIONS = 'model = "m.onnx"\ndata = "digits"\nout = "o"\nsigma = 0.25\n'
+
+
+def put(target, name, content):
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"seed-{name}").write_bytes(content)
+
+
+def idx():
+    labels = struct.pack(">II", 0x801, 3) + bytes([1, 9, 0])
+    images = struct.pack(">IIII", 0x803, 3, 2, 2) + bytes(range(12))
+    for i, first in enumerate([labels, gzip.compress(labels)]):
+        for j, second in enumerate([images, gzip.compress(images)]):
+            put("idx", f"{i}{j}", struct.pack("<H", len(first)) + first + second)
+
+
+def cifar():
+    put("cifar", "cifar", (b"\3" + bytes(i % 251 for i in range(3072))) * 2)
+    put("cifar", "digits", (b"\4" + bytes(i % 16 for i in range(64))) * 3)
+    put("cifar", "tiny", (b"\5" + bytes(range(18))) * 5 + b"\12")
+
+
+def log(demo):
+    for path in demo.glob("*.tsv"):
+        manifest = json.loads(path.with_suffix(".json").read_text())
+        lines = path.read_bytes().splitlines(keepends=True)[:5]
+        put("log", path.stem, json.dumps(manifest).encode() + b"\0" + b"".join(lines))
+        # Four images are all of it: what can be merged.
+        manifest["selection"] |= {"end": 4, "shard": {"index": 1, "count": 1}}
+        put("log", f"{path.stem}-all", json.dumps(manifest).encode() + b"\0" + b"".join(lines))
+    for name in ["run.json", "gallery.json"]:
+        for path in list(demo.glob(f"*/{name}"))[:2]:
+            put("log", f"{path.parent.name}-{path.stem}", path.read_bytes())
+    for path in list(demo.glob("*/epochs.tsv"))[:2]:
+        put("log", f"{path.parent.name}-epochs", b"\0" + path.read_bytes())
+
+
+def config():
+    for number, command in enumerate(COMMANDS):
+        put("config", command, bytes([number]) + OPTIONS.encode())
+        for path in HERE.glob(f"../crates/cli/presets/{command}-*.toml"):
+            content = bytes([number]) + OPTIONS.encode() + path.read_bytes()
+            put("config", path.stem, content)
+
+
+if __name__ == "__main__":
+    idx()
+    cifar()
+    log(Path(sys.argv[1]))
+    config()
