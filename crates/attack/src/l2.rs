@@ -26,10 +26,10 @@ pub fn max_distance(image: &[f32], adversarial: &[f32]) -> f64 {
 /// Moves `adversarial` towards `image` until `distance <= eps` holds, not only
 /// up to rounding.
 pub fn project(image: &[f32], adversarial: &mut [f32], eps: f64) {
-    let norm = distance(image, adversarial);
+    let mut norm = distance(image, adversarial);
     let mut scale = eps / norm;
     let mut shrink = (-24f64).exp2();
-    while distance(image, adversarial) > eps {
+    while norm > eps {
         for (a, &x) in adversarial.iter_mut().zip(image) {
             let x = f64::from(x);
             *a = (x + scale * (f64::from(*a) - x)) as f32;
@@ -38,6 +38,7 @@ pub fn project(image: &[f32], adversarial: &mut [f32], eps: f64) {
         // of at most 25 such rounds has scale 0 and gives back the image.
         scale = 1.0 - shrink;
         shrink = (2.0 * shrink).min(1.0);
+        norm = distance(image, adversarial);
     }
 }
 

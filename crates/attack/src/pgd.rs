@@ -1,5 +1,7 @@
 //! Projected gradient descent: a fixed budget.
 
+use rayon::prelude::*;
+
 use crate::attempt::{Attack, Attempt, Kind, Visit};
 use crate::batch::{Batch, Gathered};
 use crate::error::{AttackError, require};
@@ -129,6 +131,7 @@ impl Attack for Pgd {
             let gathered = Gathered::new(batch, &active, |i| &images[i]);
             let evaluation = target.evaluate(&gathered.points(), step)?;
             let mut left = Vec::with_capacity(active.len());
+            let mut place = vec![None; batch.len()];
             for (k, &i) in active.iter().enumerate() {
                 let index = batch.indices[i];
                 let rank = evaluation.judgement.standings[k].rank(batch.class(i));
@@ -144,11 +147,17 @@ impl Attack for Pgd {
                     used[i] = step - 1;
                     continue;
                 }
-                let gradient = &evaluation.gradient[k * len..(k + 1) * len];
-                let direction = unit(gradient, seed, index, step);
-                self.advance(batch.image(i), &mut images[i], &direction, batch.sign());
+                place[i] = Some(k);
                 left.push(i);
             }
+            let each = images.par_iter_mut().zip(place).enumerate();
+            each.for_each(|(i, (image, place))| {
+                if let Some(k) = place {
+                    let gradient = &evaluation.gradient[k * len..(k + 1) * len];
+                    let direction = unit(gradient, seed, batch.indices[i], step);
+                    self.advance(batch.image(i), image, &direction, batch.sign());
+                }
+            });
             active = left;
         }
         let attempts = images.into_iter().zip(used);
