@@ -171,6 +171,8 @@ fn errors_of_usage_and_configuration() {
         "merge run/epochs.tsv --out x.tsv",
         "report nowhere --out x",
         "convert run/model.safetensors x.bin",
+        "predict --model run/model.safetensors --samples 100 cat.png",
+        "predict --model run/model.safetensors --sigma 0.1 --samples 3 cat.png",
     ] {
         let text = shown(folder.path(), arguments);
         assert!(text.contains("\nexit code 2\n"), "{text}");

@@ -1,8 +1,11 @@
 //! `heatsmooth predict`: class, probability and L-bound for image files.
 
+use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use certify::{Image, Predict, Prediction, predict_all};
 use clap::Args;
 use network::Classify;
 use record::Guarantee;
@@ -10,13 +13,14 @@ use serde_json::json;
 use train::loss::softmax;
 
 use crate::common::{self, Common, ModelArgs, ModelConfig};
-use crate::failure::Unfinished;
+use crate::failure::{Unfinished, advised};
 use crate::{config, output};
 
 /// Class, probability and L-bound radius for image files.
 ///
 /// The L-bound radius sigma * sqrt(pi/2) * (p1 - p2) is approximate: it holds if
-/// the model is exactly a Gaussian average at sigma.
+/// the model is exactly a Gaussian average at sigma. With --samples noisy copies
+/// vote, too: PREDICT of Cohen et al., the class of the smoothed classifier.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example: heatsmooth predict --model runs/heat/model.safetensors cat.png dog.jpg"
@@ -24,9 +28,15 @@ use crate::{config, output};
 pub struct Flags {
     #[command(flatten)]
     model: ModelArgs,
-    /// Noise level of the L-bound [default: the one stored in the model, if any].
+    /// Noise level of the L-bound and the vote [default: the one stored in the model, if any].
     #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
+    /// Let N noisy copies vote as well, and abstain if the vote is too close.
+    #[arg(long, value_name = "N")]
+    samples: Option<u32>,
+    /// Failure probability of the vote, for each image [default: 0.001].
+    #[arg(long, requires = "samples", allow_negative_numbers = true)]
+    alpha: Option<f64>,
     /// PNG or JPEG files.
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<PathBuf>,
@@ -42,13 +52,18 @@ pub fn run(flags: Flags) -> Result<()> {
         Some(sigma) => Some(common::sigma(sigma)?),
         None => None,
     };
+    let vote = flags.vote(sigma)?;
+    let voted = vote.as_ref().map(|plan| {
+        let guarantee = Guarantee::SoundSmoothed { alpha: plan.alpha };
+        guarantee.to_string()
+    });
     let network = network::Cpu::new(&model, flags.common.start()?);
     let input = model.graph.input();
     let shape = [input.height, input.width, input.channels];
     let mut logits = vec![0.0; model.graph.classes()];
     let guarantee = Guarantee::ApproximateIfAverage.sentence();
     let (mut text, mut value, mut failed) = (String::new(), Vec::new(), 0);
-    for path in &flags.images {
+    for (number, path) in flags.images.iter().enumerate() {
         let name = path.display();
         let pixels = match data::decode_image(path, shape) {
             Ok(pixels) => pixels,
@@ -73,12 +88,32 @@ pub fn run(flags: Flags) -> Result<()> {
         if let (Some(radius), Some(sigma)) = (radius, sigma) {
             text += &format!(", L-bound radius {radius:.4} (sigma {sigma})");
         }
+        let votes = match &vote {
+            Some(plan) => Some(count(&network, plan, number as u32, &pixels)?),
+            None => None,
+        };
+        if let (Some(votes), Some(plan)) = (&votes, &vote) {
+            let verdict = match votes.predict {
+                Some(class) => format!("is {}", model.class_name(class)),
+                None => "abstains".into(),
+            };
+            text += &format!(
+                "; the smoothed classifier {verdict} ({} of {} votes)",
+                votes.n_a, plan.n
+            );
+        }
         text += "\n";
+        let votes = votes.map(|v| {
+            json!({"class": v.predict, "first": v.first, "votes": v.n_a, "runner_up_votes": v.n_b, "guarantee": voted})
+        });
         let guarantee = radius.map(|_| guarantee);
-        value.push(json!({"image": name.to_string(), "class": order[0], "name": class, "probability": p[order[0]], "lbound": radius, "sigma": sigma, "guarantee": guarantee}));
+        value.push(json!({"image": name.to_string(), "class": order[0], "name": class, "probability": p[order[0]], "lbound": radius, "sigma": sigma, "guarantee": guarantee, "smoothed": votes}));
     }
     if sigma.is_some() {
         text += &format!("guarantee of the radius: {guarantee}\n");
+    }
+    if let Some(guarantee) = &voted {
+        text += &format!("guarantee of the vote: {guarantee}\n");
     }
     output::summary(&flags.common, &json!(value), &text)?;
     match failed {
@@ -89,4 +124,44 @@ pub fn run(flags: Flags) -> Result<()> {
         ))
         .into()),
     }
+}
+
+impl Flags {
+    /// The vote that is asked for.
+    fn vote(&self, sigma: Option<f32>) -> Result<Option<Predict>> {
+        let Some(n) = self.samples else {
+            return Ok(None);
+        };
+        let Some(sigma) = sigma else {
+            return Err(advised(
+                "--samples needs a noise level, and the model has none stored",
+                "give --sigma, in units of pixels scaled to [0, 1], such as 0.25",
+            ));
+        };
+        let sigma = f64::from(sigma);
+        let plan = Predict {
+            n,
+            alpha: self.alpha.unwrap_or(Predict::new(sigma).alpha),
+            seed: self.common.seed,
+            ..Predict::new(sigma)
+        };
+        plan.check()?;
+        Ok(Some(plan))
+    }
+}
+
+/// The votes on one image, whose noise its number decides.
+fn count(network: &network::Cpu, plan: &Predict, index: u32, pixels: &[f32]) -> Result<Prediction> {
+    let image = Image {
+        index,
+        label: 0,
+        pixels: Cow::Borrowed(pixels),
+    };
+    let mut votes = None;
+    let mut observer = |found: Prediction| {
+        votes = Some(found);
+        ControlFlow::Continue(())
+    };
+    predict_all(network, [image], plan, 1024, &mut observer)?;
+    votes.ok_or_else(|| anyhow!("no votes were counted"))
 }
