@@ -220,11 +220,23 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             for m in 0..MR {
                 p[m] = p[m].add(run);
             }
-            for k in 0..depth {
-                let mut wv = [s.zero(); NV];
-                for v in 0..NV {
-                    wv[v] = s.load(w.add(v * S::LANES));
+            let mut k = 0;
+            // By fours: what a turn of the loop costs beside its products.
+            while k + 4 <= depth {
+                for i in 0..4 {
+                    let wv = load_row::<S, NV>(s, w.add(i * NV * S::LANES));
+                    for m in 0..MR {
+                        let x = s.broadcast(p[m].add(k + i));
+                        for v in 0..NV {
+                            acc[m][v] = s.mul_add(x, wv[v], acc[m][v]);
+                        }
+                    }
                 }
+                w = w.add(4 * NV * S::LANES);
+                k += 4;
+            }
+            while k < depth {
+                let wv = load_row::<S, NV>(s, w);
                 for m in 0..MR {
                     let x = s.broadcast(p[m].add(k));
                     for v in 0..NV {
@@ -232,6 +244,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     }
                 }
                 w = w.add(NV * S::LANES);
+                k += 1;
             }
         }
         if !sink.bias.is_null() {
@@ -261,6 +274,20 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             sink.store(s, sink.y.add(m * sink.stride), acc[m]);
         }
     }
+}
+
+/// One row of a panel's weights.
+///
+/// # Safety
+/// `w` must be readable for `NV` vectors.
+#[inline(always)]
+unsafe fn load_row<S: Simd, const NV: usize>(s: S, w: *const f32) -> [S::V; NV] {
+    let mut row = [s.zero(); NV];
+    for v in 0..NV {
+        // SAFETY: by the contract.
+        row[v] = unsafe { s.load(w.add(v * S::LANES)) };
+    }
+    row
 }
 
 /// All `rows` against one panel of `vectors` vectors, in tiles of 6, 4, 2 and
@@ -311,7 +338,8 @@ unsafe fn tiles<S: Simd, const NV: usize>(
         }};
     }
     if tile_rows::<S>() == 6 {
-        while rows.len() - done >= 6 {
+        // 8 are 4 and 4: two rows alone do not hide a product's latency.
+        while rows.len() - done >= 6 && rows.len() - done != 8 {
             step!(6);
         }
     }

@@ -258,15 +258,16 @@ fn products<S: Simd, const A: usize>(
     let mut rows = [std::ptr::null::<f32>(); MOST_TILES];
     debug_assert!(v.len() >= A * A * v_stride && m.len() >= A * A * m_stride);
     debug_assert!(v_stride >= count * channels && m_stride >= count * outputs);
+    for (t, row) in rows[..count].iter_mut().enumerate() {
+        // SAFETY: `count` rows of `channels` floats per position.
+        *row = unsafe { v.as_ptr().add(t * channels) };
+    }
     for position in 0..A * A {
-        for (t, row) in rows[..count].iter_mut().enumerate() {
-            // SAFETY: `count` rows of `channels` floats per position.
-            *row = unsafe { v.as_ptr().add(position * v_stride + t * channels) };
-        }
         let weights = position * depth * outputs;
         for p in panels.clone() {
             let (c, width) = (p * w.panels.width(), w.panels.width_of(p));
-            // SAFETY: rows hold `channels >= depth` floats; the panel's weights
+            // SAFETY: rows hold `channels >= depth` floats at every position,
+            // `v_stride` apart; the panel's weights
             // start at `depth * c` and are `depth * width`; the sink covers
             // `count` rows of `outputs` floats, `width` of them from `c` on.
             unsafe {
@@ -274,7 +275,7 @@ fn products<S: Simd, const A: usize>(
                 panel(
                     s,
                     &rows[..count],
-                    &[0],
+                    &[position * v_stride],
                     depth,
                     w.weights.as_ptr().add(weights + depth * c),
                     width / S::LANES,

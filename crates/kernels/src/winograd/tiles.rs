@@ -3,7 +3,8 @@
 use super::transform::Filtering;
 use crate::conv::RawEpilogue;
 use crate::geometry::Shape;
-use crate::simd::{Simd, relu};
+use crate::simd::Simd;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// An `A x A` patch of an image; it may reach beyond the border, where the
@@ -34,28 +35,25 @@ pub(crate) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usiz
     assert_eq!(patch.x.len(), patch.shape.len());
     assert!(patch.zeros.len() >= channels);
     assert!(v.len() >= (A * A - 1) * stride + channels.next_multiple_of(S::LANES));
+    // Where the rows and columns of the patch are in the image, if they are.
+    // Counted up: products would cost as much as the transform.
     let inside = |at: isize, size: usize| at >= 0 && at.cast_unsigned() < size;
-    let fits = |at: isize, size: usize| at >= 0 && at.cast_unsigned() + A <= size;
+    let [mut rows, mut columns] = [[None; A]; 2];
+    let (row, column) = ((width * channels).cast_signed(), channels.cast_signed());
+    let (mut from_top, mut from_left) = (patch.top * row, patch.left * column);
+    for i in 0..A {
+        rows[i] = inside(patch.top + i.cast_signed(), height).then_some(from_top);
+        columns[i] = inside(patch.left + i.cast_signed(), width).then_some(from_left);
+        from_top += row;
+        from_left += column;
+    }
     // Addresses of the pixels, those beyond the border at the zeros.
     let mut pixels = [[patch.zeros.as_ptr(); A]; A];
-    if fits(patch.top, height) && fits(patch.left, width) {
-        let first = (patch.top.cast_unsigned() * width + patch.left.cast_unsigned()) * channels;
-        for i in 0..A {
-            for j in 0..A {
-                // SAFETY: all of the patch lies inside the image.
-                pixels[i][j] = unsafe { patch.x.as_ptr().add(first + (i * width + j) * channels) };
-            }
-        }
-    } else {
-        for i in 0..A {
-            let y = patch.top + i.cast_signed();
-            for j in 0..A {
-                let x = patch.left + j.cast_signed();
-                if inside(y, height) && inside(x, width) {
-                    let at = (y.cast_unsigned() * width + x.cast_unsigned()) * channels;
-                    // SAFETY: this pixel lies inside the image.
-                    pixels[i][j] = unsafe { patch.x.as_ptr().add(at) };
-                }
+    for i in 0..A {
+        for j in 0..A {
+            if let (Some(row), Some(column)) = (rows[i], columns[j]) {
+                // SAFETY: this pixel lies inside the image.
+                pixels[i][j] = unsafe { patch.x.as_ptr().offset(row + column) };
             }
         }
     }
@@ -93,7 +91,8 @@ unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
     stride: usize,
     load: impl Fn(*const f32) -> S::V,
 ) {
-    let mut half = [[s.zero(); A]; A];
+    // Zeros here would be written to memory and read by nobody.
+    let mut half = [[MaybeUninit::uninit(); A]; A];
     for j in 0..A {
         let mut d = [s.zero(); A];
         for i in 0..A {
@@ -101,9 +100,11 @@ unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
         }
         let d = F::input(s, d);
         for i in 0..A {
-            half[i][j] = d[i];
+            half[i][j] = MaybeUninit::new(d[i]);
         }
     }
+    // SAFETY: all of it was written.
+    let half = unsafe { &*half.as_ptr().cast::<[[S::V; A]; A]>() };
     for i in 0..A {
         let d = F::input(s, half[i]);
         for j in 0..A {
@@ -141,6 +142,11 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
     let rows = M.min(output.height - corner[0]);
     let columns = M.min(output.width - corner[1]);
     let first = (corner[0] * output.width + corner[1]) * pixel;
+    let floor = s.splat(if epilogue.relu {
+        0.0
+    } else {
+        f32::NEG_INFINITY
+    });
     let mut c = channels.start;
     while c < channels.end {
         let n = S::LANES.min(channels.end - c);
@@ -149,7 +155,7 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
         // at rows below `rows`, columns below `columns`, channels `c .. c + n`
         // of the tile, all inside the image; the bias has one value a channel.
         unsafe {
-            let mut half = [[s.zero(); A]; M];
+            let mut half = [[MaybeUninit::uninit(); A]; M];
             for j in 0..A {
                 let mut d = [s.zero(); A];
                 for i in 0..A {
@@ -157,9 +163,10 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
                 }
                 let d = F::output(s, d);
                 for i in 0..M {
-                    half[i][j] = d[i];
+                    half[i][j] = MaybeUninit::new(d[i]);
                 }
             }
+            let half = &*half.as_ptr().cast::<[[S::V; A]; M]>();
             let bias = if epilogue.bias.is_null() {
                 s.zero()
             } else if whole {
@@ -167,38 +174,47 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
             } else {
                 s.load_partial(epilogue.bias.add(c), n)
             };
-            for i in 0..M {
-                let d = F::output(s, half[i]);
-                if i >= rows {
-                    break;
-                }
-                for j in 0..M {
-                    if j >= columns {
-                        break;
+            let (y, residual) = (y.add(first + c), epilogue.residual.wrapping_add(first + c));
+            let at = |i: usize, j: usize| (i * output.width + j) * pixel;
+            let full = whole && rows == M && columns == M;
+            if full && epilogue.residual.is_null() {
+                finish::<S, F, A, M>(s, half, bias, |i, j, sum| {
+                    s.store(y.add(at(i, j)), s.max(floor, sum));
+                });
+            } else if full {
+                finish::<S, F, A, M>(s, half, bias, |i, j, sum| {
+                    let sum = s.add(sum, s.load(residual.add(at(i, j))));
+                    s.store(y.add(at(i, j)), s.max(floor, sum));
+                });
+            } else {
+                finish::<S, F, A, M>(s, half, bias, |i, j, mut sum| {
+                    if i >= rows || j >= columns {
+                        return;
                     }
-                    let at = first + (i * output.width + j) * pixel + c;
-                    debug_assert!(at + n <= output.len());
-                    let mut sum = s.add(d[j], bias);
+                    debug_assert!(first + at(i, j) + c + n <= output.len());
                     if !epilogue.residual.is_null() {
-                        let r = epilogue.residual.add(at);
-                        let r = if whole {
-                            s.load(r)
-                        } else {
-                            s.load_partial(r, n)
-                        };
-                        sum = s.add(sum, r);
+                        sum = s.add(sum, s.load_partial(residual.add(at(i, j)), n));
                     }
-                    if epilogue.relu {
-                        sum = relu(s, sum);
-                    }
-                    if whole {
-                        s.store(y.add(at), sum);
-                    } else {
-                        s.store_partial(y.add(at), n, sum);
-                    }
-                }
+                    s.store_partial(y.add(at(i, j)), n, s.max(floor, sum));
+                });
             }
         }
         c += S::LANES;
+    }
+}
+
+/// The second half of `A^T m A`: hands every output of a tile to `put`.
+#[inline(always)]
+fn finish<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
+    s: S,
+    half: &[[S::V; A]; M],
+    bias: S::V,
+    put: impl Fn(usize, usize, S::V),
+) {
+    for i in 0..M {
+        let d = F::output(s, half[i]);
+        for j in 0..M {
+            put(i, j, s.add(d[j], bias));
+        }
     }
 }
