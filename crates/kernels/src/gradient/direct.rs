@@ -96,12 +96,20 @@ impl Direct {
         self.shape.out_channels == BLOCK && self.shape.groups == 1
     }
 
-    pub fn accumulate(&self, x: &[f32], dy: &[f32], accumulator: &mut [f32], scratch: &mut [f32]) {
+    pub fn accumulate(
+        &self,
+        x: &[f32],
+        dy: &[f32],
+        accumulator: &mut [f32],
+        fresh: bool,
+        scratch: &mut [f32],
+    ) {
         self.isa.dispatch(Accumulate {
             plan: self,
             x,
             dy,
             accumulator,
+            fresh,
             scratch,
         });
     }
@@ -194,6 +202,7 @@ struct Accumulate<'a> {
     x: &'a [f32],
     dy: &'a [f32],
     accumulator: &'a mut [f32],
+    fresh: bool,
     scratch: &'a mut [f32],
 }
 
@@ -206,6 +215,7 @@ impl Kernel for Accumulate<'_> {
         let (input, output) = (plan.shape.input.len(), plan.shape.output());
         let [stride_y, stride_x] = plan.shape.window.stride;
         let (packed_x, packed_dy) = self.scratch.split_at_mut(plan.images * plan.in_len());
+        let mut fresh = self.fresh;
         let images = self.x.chunks(plan.images * input);
         for (x, dy) in images.zip(self.dy.chunks(plan.images * output.len())) {
             let images = x.len() / input;
@@ -236,10 +246,11 @@ impl Kernel for Accumulate<'_> {
                         let dy = &dy[(group * plan.out_blocks + out_block) * dy_plane..];
                         for columns in plan.columns.as_chunks::<COLUMNS>().0 {
                             let tile = tiles.next().expect("a tile for every block of columns");
-                            walk.tile::<S, COLUMNS>(simd, x, columns, dy, tile);
+                            walk.tile::<S, COLUMNS>(simd, x, columns, dy, tile, fresh);
                         }
                     }
                 }
+                fresh = false;
             }
         }
     }

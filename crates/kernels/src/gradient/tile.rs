@@ -31,7 +31,8 @@ impl Walk {
         }
     }
 
-    /// Adds one register tile, `C` columns (at most [`COLUMNS`]) by [`BLOCK`].
+    /// Adds one register tile, `C` columns (at most [`COLUMNS`]) by [`BLOCK`], to
+    /// `tile`; a `fresh` one is overwritten.
     #[inline(always)]
     pub fn tile<S: Simd, const C: usize>(
         &self,
@@ -40,6 +41,7 @@ impl Walk {
         columns: &[usize; C],
         dy: &[f32],
         tile: &mut [f32],
+        fresh: bool,
     ) {
         const { assert!(BLOCK.is_multiple_of(2 * S::LANES)) };
         let pixels = self.images * self.rows * self.width;
@@ -75,7 +77,12 @@ impl Walk {
                 for (column, sums) in sums.iter().enumerate() {
                     for (half, &sum) in sums.iter().enumerate() {
                         let p = tile.add(column * BLOCK + half * S::LANES);
-                        simd.store(p, simd.add(simd.load(p), sum));
+                        let sum = if fresh {
+                            sum
+                        } else {
+                            simd.add(simd.load(p), sum)
+                        };
+                        simd.store(p, sum);
                     }
                 }
             }

@@ -32,7 +32,7 @@ impl WeightGradient {
         Self { shape, method }
     }
 
-    /// Length of an accumulator; it starts at zero.
+    /// Length of an accumulator.
     pub fn accumulator_len(&self) -> usize {
         match &self.method {
             Method::Direct(plan) => plan.accumulator_len(),
@@ -49,25 +49,29 @@ impl WeightGradient {
     }
 
     /// Adds the gradient over `images` images to the accumulator: `x` are the
-    /// inputs, `dy` the gradients of the outputs.
+    /// inputs, `dy` the gradients of the outputs. A `fresh` accumulator is
+    /// overwritten instead, so that it need not be zero.
     ///
     /// # Panics
-    /// If a slice has the wrong length (`scratch`: too short).
+    /// If there are no images or a slice has the wrong length (`scratch`: too
+    /// short).
     pub fn accumulate(
         &self,
         images: usize,
         x: &[f32],
         dy: &[f32],
         accumulator: &mut [f32],
+        fresh: bool,
         scratch: &mut [f32],
     ) {
+        assert!(images > 0);
         assert_eq!(x.len(), images * self.shape.input.len());
         assert_eq!(dy.len(), images * self.shape.output().len());
         assert_eq!(accumulator.len(), self.accumulator_len());
         let scratch = &mut scratch[..self.scratch_len()];
         match &self.method {
-            Method::Direct(plan) => plan.accumulate(x, dy, accumulator, scratch),
-            Method::Winograd(plan) => plan.accumulate(x, dy, accumulator, scratch),
+            Method::Direct(plan) => plan.accumulate(x, dy, accumulator, fresh, scratch),
+            Method::Winograd(plan) => plan.accumulate(x, dy, accumulator, fresh, scratch),
         }
     }
 

@@ -52,7 +52,6 @@ impl Winograd {
             && shape.groups == 1
             && input.is_multiple_of(BLOCK)
             && output.is_multiple_of(BLOCK)
-            && input.min(output) >= 32
             && shape.output().pixels() >= TILE * TILE
     }
 
@@ -80,12 +79,20 @@ impl Winograd {
         self.shape.input.channels + POSITIONS * (v + z)
     }
 
-    pub fn accumulate(&self, x: &[f32], dy: &[f32], accumulator: &mut [f32], scratch: &mut [f32]) {
+    pub fn accumulate(
+        &self,
+        x: &[f32],
+        dy: &[f32],
+        accumulator: &mut [f32],
+        fresh: bool,
+        scratch: &mut [f32],
+    ) {
         self.isa.dispatch(Accumulate {
             plan: self,
             x,
             dy,
             accumulator,
+            fresh,
             scratch,
         });
     }
@@ -120,6 +127,7 @@ struct Accumulate<'a> {
     x: &'a [f32],
     dy: &'a [f32],
     accumulator: &'a mut [f32],
+    fresh: bool,
     scratch: &'a mut [f32],
 }
 
@@ -175,21 +183,22 @@ impl Kernel for Accumulate<'_> {
                 let (position, block) = (i / (outputs / BLOCK), i % (outputs / BLOCK));
                 let v = &v[position * v_stride..][..count * channels];
                 let z = &z[position * z_stride + block * count * BLOCK..][..count * BLOCK];
-                product(simd, &walk, v, z, sums);
+                product(simd, &walk, v, z, sums, self.fresh && first == 0);
             }
         }
     }
 }
 
-/// Adds `V^T Z` of one position and one block of outputs.
+/// Adds `V^T Z` of one position and one block of outputs to `sums`, or
+/// overwrites `fresh` ones.
 #[inline(always)]
-fn product<S: Simd>(simd: S, walk: &Walk, v: &[f32], z: &[f32], sums: &mut [f32]) {
+fn product<S: Simd>(simd: S, walk: &Walk, v: &[f32], z: &[f32], sums: &mut [f32], fresh: bool) {
     let channels = walk.x_pixel;
     macro_rules! columns {
         ($n:expr, $first:expr) => {{
             let columns: [usize; $n] = std::array::from_fn(|i| $first + i);
             let sums = &mut sums[$first * BLOCK..][..$n * BLOCK];
-            walk.tile::<S, { $n }>(simd, v, &columns, z, sums);
+            walk.tile::<S, { $n }>(simd, v, &columns, z, sums, fresh);
         }};
     }
     let (mut c, rest) = (0, channels % COLUMNS);

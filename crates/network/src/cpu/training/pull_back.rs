@@ -37,6 +37,8 @@ struct Work {
     sums: Vec<[Vec<f64>; 2]>,
     /// Weight gradient of the stage's convolution, in its own order.
     weights: Buffer,
+    /// Whether nothing of this stage is in it yet.
+    fresh: bool,
     /// Its bias gradient.
     bias: Vec<f64>,
 }
@@ -86,6 +88,7 @@ impl PullBack<'_> {
                     Some(_) => store.take(weights),
                     None => Buffer::default(),
                 },
+                fresh: true,
                 bias: vec![],
             })
             .collect();
@@ -149,8 +152,7 @@ impl PullBack<'_> {
                     parameters: true,
                     ..
                 } => {
-                    let len = self.training.weight_gradient(id).accumulator_len();
-                    work.weights[..len].fill(0.0);
+                    work.fresh = true;
                     work.bias.clear();
                     work.bias.resize(self.graph.shape(id).channels, 0.0);
                 }
@@ -473,10 +475,11 @@ impl Runner<'_, '_> {
             let mut values = std::mem::take(&mut self.scratch.values);
             let mut weights = std::mem::take(&mut self.work.weights);
             let mut bias = std::mem::take(&mut self.work.bias);
+            let fresh = std::mem::take(&mut self.work.fresh);
             let x = reader.all(&[input], &mut values)[0];
             let gradient = self.gradient(id, dy);
             let accumulator = &mut weights[..plan.accumulator_len()];
-            plan.accumulate(count, x, gradient, accumulator, &mut scratch);
+            plan.accumulate(count, x, gradient, accumulator, fresh, &mut scratch);
             if self.pull_back.graph.parameters_of(id).len() > 1 {
                 let mut sums = vec![0.0; bias.len()];
                 sum_rows(gradient, &mut sums);
