@@ -3,8 +3,9 @@
 //!
 //! The graph is compiled once per set of parameters: batch norms are folded into
 //! the convolutions before them, bias, residual and ReLU become epilogues. A
-//! thread takes a block of a few images all the way down the network, in an
-//! arena of its own, so activations stay in its cache. A single image is cut
+//! thread takes a block of images all the way down the network, in an arena of
+//! its own, a few at a time where they are large, so activations stay in its
+//! cache. A single image is cut
 //! up layer by layer instead. No image's logits depend on the split.
 
 mod arena;
@@ -12,6 +13,7 @@ mod compile;
 mod fold;
 mod plan;
 mod run;
+mod sections;
 
 #[cfg(test)]
 mod tests;

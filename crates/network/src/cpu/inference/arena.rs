@@ -12,6 +12,8 @@ pub(super) struct Arena {
     /// Noisy images.
     pub input: Buffer,
     pub slots: Vec<Buffer>,
+    /// Values between sections, of all images of the block.
+    pub between: [Buffer; 2],
     pub scratch: Buffer,
 }
 
@@ -30,11 +32,14 @@ impl Arenas {
         let mut arena = lock().pop().unwrap_or_default();
         arena.input.reserve(images * plan.input);
         arena.scratch.reserve(plan.scratch(images, parts));
-        arena
-            .slots
-            .resize_with(plan.slots.len().max(arena.slots.len()), Buffer::default);
-        for (slot, len) in arena.slots.iter_mut().zip(&plan.slots) {
-            slot.reserve(images * len);
+        let sizes = plan.slots(images);
+        let count = sizes.len().max(arena.slots.len());
+        arena.slots.resize_with(count, Buffer::default);
+        for (slot, len) in arena.slots.iter_mut().zip(sizes) {
+            slot.reserve(len);
+        }
+        for buffer in &mut arena.between {
+            buffer.reserve(plan.between(images));
         }
         run(&mut arena);
         lock().push(arena);

@@ -6,6 +6,7 @@ use kernels::isa::Isa;
 
 use super::fold::{Factors, single};
 use super::plan::{Plan, Source, Step, Work};
+use super::sections;
 use crate::activation::Activation;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
@@ -55,24 +56,16 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
             }
         })
         .collect();
+    let output = slots.source(holder[graph.output()]);
+    let lengths = [graph.input().len(), graph.classes()];
+    let sections = sections::cut(steps, output, lengths);
     Plan {
-        output: slots.source(holder[graph.output()]),
-        slots: slots.sizes,
-        steps,
+        block: sections.iter().map(|s| s.group).max().unwrap_or(1),
+        sections,
         input: graph.input().len(),
         classes: graph.classes(),
-        block: block(graph),
         graph: graph.clone(),
     }
-}
-
-/// Images of a block: few, so that their activations stay in the second-level
-/// cache, but the more weights there are for every activation, the more images
-/// should share a reading of them.
-fn block(graph: &Graph) -> usize {
-    let sizes = (0..graph.nodes().len()).map(|id| graph.shape(id).len());
-    let largest = sizes.max().unwrap_or(1);
-    (graph.parameter_count() / (16 * largest)).clamp(2, 16)
 }
 
 /// Whether a node gives its input another shape only. A flattened image is left

@@ -53,14 +53,24 @@ pub(super) struct Step {
     pub shapes: [Shape; 2],
 }
 
+/// Steps from one value to another that a group of images goes through
+/// together.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub steps: Vec<Step>,
+    /// Where the value ends up.
+    pub output: Source,
+    /// Floats an image of the value that the steps take as input, and of the
+    /// one that they end in.
+    pub lengths: [usize; 2],
+    /// Images of a group.
+    pub group: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Plan {
     pub graph: crate::graph::Graph,
-    pub steps: Vec<Step>,
-    /// Floats an image in each slot.
-    pub slots: Vec<usize>,
-    /// Where the logits end up.
-    pub output: Source,
+    pub sections: Vec<Section>,
     /// Floats of an input image.
     pub input: usize,
     /// Logits an image.
@@ -72,10 +82,35 @@ pub(super) struct Plan {
 impl Plan {
     /// Floats of scratch for a block of `images`, or for one image in `parts`.
     pub fn scratch(&self, images: usize, parts: usize) -> usize {
-        let scratch = |step: &Step| match &step.work {
-            Work::Conv { conv, .. } => conv.scratch_len(images).max(parts * conv.scratch_len(1)),
+        let scratch = |(group, step): (usize, &Step)| match &step.work {
+            Work::Conv { conv, .. } => conv.scratch_len(group).max(parts * conv.scratch_len(1)),
             _ => 0,
         };
-        self.steps.iter().map(scratch).max().unwrap_or(0)
+        self.steps(images).map(scratch).max().unwrap_or(0)
+    }
+
+    /// Floats of each slot for a block of `images`.
+    pub fn slots(&self, images: usize) -> Vec<usize> {
+        let mut slots = vec![];
+        for (group, step) in self.steps(images) {
+            if slots.len() <= step.output {
+                slots.resize(step.output + 1, 0);
+            }
+            let slot = &mut slots[step.output];
+            *slot = (*slot).max(group * step.shapes[1].len());
+        }
+        slots
+    }
+
+    /// Floats of the longest value between two sections, for `images`.
+    pub fn between(&self, images: usize) -> usize {
+        let inner = self.sections.iter().skip(1);
+        images * inner.map(|s| s.lengths[0]).max().unwrap_or(0)
+    }
+
+    /// All steps, with the images of a block that go through them together.
+    fn steps(&self, images: usize) -> impl Iterator<Item = (usize, &Step)> {
+        let of = move |section: &Section| section.group.min(images);
+        (self.sections.iter()).flat_map(move |s| s.steps.iter().map(move |step| (of(s), step)))
     }
 }

@@ -7,7 +7,7 @@ use kernels::team::Leader;
 use kernels::{elementwise, norm, pool};
 
 use super::arena::Arena;
-use super::plan::{Plan, Source, Step, Work};
+use super::plan::{Plan, Section, Source, Step, Work};
 use crate::cpu::other;
 
 /// Number of parts, and who hands them out; none for work on one thread.
@@ -38,7 +38,32 @@ impl Runner<'_> {
 
     fn run(&self, mut team: Workers<'_, '_>, x: &[f32], arena: &mut Arena, logits: &mut [f32]) {
         let images = logits.len() / self.plan.classes;
-        for step in &self.plan.steps {
+        let [mut from, mut to] = std::mem::take(&mut arena.between);
+        let last = self.plan.sections.len() - 1;
+        for (i, section) in self.plan.sections.iter().enumerate() {
+            let [input, output] = section.lengths.map(|len| section.group * len);
+            let x = if i == 0 { x } else { &from[..] }[..images * section.lengths[0]].chunks(input);
+            let out = if i == last { &mut *logits } else { &mut to[..] };
+            let out = out[..images * section.lengths[1]].chunks_mut(output);
+            for (x, out) in x.zip(out) {
+                self.section(section, &mut team, x, arena, out);
+            }
+            std::mem::swap(&mut from, &mut to);
+        }
+        arena.between = [from, to];
+    }
+
+    /// All steps of a section for a group of images.
+    fn section(
+        &self,
+        section: &Section,
+        team: &mut Workers<'_, '_>,
+        x: &[f32],
+        arena: &mut Arena,
+        out: &mut [f32],
+    ) {
+        let images = x.len() / section.lengths[0];
+        for step in &section.steps {
             let mut y = std::mem::take(&mut arena.slots[step.output]);
             let length = images * step.shapes[1].len();
             let values = Values {
@@ -46,8 +71,7 @@ impl Runner<'_> {
                 x,
                 slots: &arena.slots,
             };
-            let out = &mut y[..length];
-            self.step(step, &mut team, &values, out, &mut arena.scratch);
+            self.step(step, team, &values, &mut y[..length], &mut arena.scratch);
             arena.slots[step.output] = y;
         }
         let values = Values {
@@ -55,7 +79,7 @@ impl Runner<'_> {
             x,
             slots: &arena.slots,
         };
-        logits.copy_from_slice(values.get(self.plan.output, self.plan.classes));
+        out.copy_from_slice(values.get(section.output, section.lengths[1]));
     }
 
     fn step(

@@ -5,6 +5,7 @@ use kernels::isa::Isa;
 use proptest::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::compile;
 use crate::activation::Activation;
 use crate::architecture::{self, Task};
 use crate::cpu::Cpu;
@@ -275,4 +276,22 @@ proptest! {
             }
         }
     }
+}
+
+/// At full size a network is cut into sections of different groups, to no
+/// effect but speed.
+#[test]
+fn sections_take_more_images_where_they_are_small() {
+    let task = Task::new(Shape::new(32, 32, 3), 10);
+    let model = model(architecture::build("resnet20-cifar", &task).unwrap());
+    let plan = compile::compile(Isa::detect(), &model.graph, &model.parameters);
+    let groups: Vec<usize> = plan.sections.iter().map(|s| s.group).collect();
+    assert_eq!(groups, [2, 4, 8]);
+    assert_eq!(plan.block, 8);
+    let x = images(model.graph.input(), 11);
+    let cpu = Cpu::new(&model, pool(2));
+    let whole = logits(&cpu, &x);
+    let alone = x.chunks_exact(model.graph.input().len());
+    let alone: Vec<f32> = alone.flat_map(|one| logits(&cpu, one)).collect();
+    assert_eq!(whole, alone);
 }
