@@ -108,18 +108,17 @@ enum Stage {
 }
 
 impl Stage {
+    /// What takes longest, certification, comes last: the models and all else
+    /// can be looked at before.
     fn all() -> Vec<Self> {
-        let of = |model| {
-            [
-                Self::Make(model),
-                Self::Certify(model),
-                Self::Lbound(model),
-                Self::Attack(model, "pgd"),
-                Self::Attack(model, "ddn"),
-            ]
-        };
-        let models = MODELS.into_iter().flat_map(of);
-        models.chain([Self::Fidelity]).collect()
+        let mut all: Vec<Self> = MODELS.map(Self::Make).into();
+        for model in MODELS {
+            let attack = |name| Self::Attack(model, name);
+            all.extend([Self::Lbound(model), attack("pgd"), attack("ddn")]);
+        }
+        all.push(Self::Fidelity);
+        all.extend(MODELS.map(Self::Certify));
+        all
     }
 
     fn name(self) -> String {
