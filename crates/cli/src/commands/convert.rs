@@ -61,7 +61,15 @@ pub fn run(flags: Flags) -> Result<()> {
         _ => loaded.model.to_bytes(),
     };
     record::atomic::write(&flags.to, &bytes)?;
-    let text = format!("{}: {}", flags.to.display(), loaded.report);
+    let mut text = format!(
+        "{}: {} parameters",
+        flags.to.display(),
+        loaded.model.graph.parameter_count()
+    );
+    // A model file of our own needs no matching.
+    if loaded.report != network::ImportReport::default() {
+        text += &format!("; {}", loaded.report);
+    }
     let value = json!({
         "model": flags.to.display().to_string(), "sha256": network::file::sha256(&bytes),
         "matched": loaded.report.matched.len(), "missing": loaded.report.missing,
