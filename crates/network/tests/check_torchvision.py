@@ -14,20 +14,21 @@ norms kept and folded. This is compared with PyTorch in f64:
 |---|---|---|
 | logits | largest difference over all images | 1e-3 |
 | f64 | input gradient by plain loops in f64, in norm, one image | 1e-3 |
-| least, largest | input gradient of the fast f32 executor, in norm, over all images | 1e-3, 0.1 |
+| median | input gradient of the fast f32 executor, in norm, median image | 1e-3, see below |
 | good | images on which it is within 1e-3 | |
-| PyTorch | the same three of PyTorch's own f32 gradient | |
+| PyTorch | the same two of PyTorch's own f32 gradient | |
 | keep, fold | ONNX Runtime's logits of what was exported, after ONNX's checker | 1e-3 |
 
 A rectifier whose input is within rounding of 0 is open in one computation and
 closed in another. With a share p of them flipped, the gradient moves by about
 sqrt(p) in norm: rounding of 1e-6 is worth 1e-3. So a gradient in f32, PyTorch's
 as well as ours, is within some 1e-6 of the one in f64 on images where nothing
-flips (`least`), and 1e-3 to 1e-2 off where something does (`largest`). Ours
-flips more often: Winograd's convolutions round several times more coarsely than
-direct ones. The plain loops in f64 have no such excuse; they get the image that
-PyTorch's f32 flips least on, as exporters that fold batch norms round the
-weights.
+flips, and 1e-3 to 1e-2 off where something does. Where PyTorch's own median
+image is off by more than 1e-3 in f32, ours may be by up to four times as much:
+Winograd's convolutions round several times more coarsely than direct ones. The
+plain loops in f64 have no such excuse; they get the image that PyTorch's f32
+flips least on, as exporters that fold batch norms round the weights.
+
 Exit code 1 on a miss.
 """
 
@@ -156,11 +157,7 @@ def check(name, size, folder, program):
         return (other.double() - logits).abs().max().item()
 
     def summary(distances):
-        return {
-            "least": distances.min(),
-            "largest": distances.max(),
-            "good": int((distances < BOUND).sum()),
-        }
+        return {"median": np.median(distances), "good": int((distances < BOUND).sum())}
 
     missed = False
     for kind, file in export(net, images, folder / name).items():
@@ -178,8 +175,9 @@ def check(name, size, folder, program):
             "keep": largest(runtime(f"{out}.keep.onnx", images)),
             "fold": largest(runtime(f"{out}.fold.onnx", images)),
         }
-        bounds = dict.fromkeys(["logits", "f64", "least", "keep", "fold"], BOUND)
-        bounds["largest"] = 0.1
+        bounds = dict.fromkeys(["logits", "f64", "median", "keep", "fold"], BOUND)
+        if row["PyTorch's median"] > BOUND:
+            bounds["median"] = 4 * row["PyTorch's median"]
         ok = all(row[key] < bound for key, bound in bounds.items())
         missed |= not ok
         show = lambda value: str(value) if isinstance(value, int) else f"{value:.0e}"
@@ -192,7 +190,7 @@ def main(folder):
     warnings.simplefilter("ignore")  # the older exporter's, each time
     folder.mkdir(parents=True, exist_ok=True)
     program = "cargo run -q --release -p heatsmooth-network --example differentiate --".split()
-    columns = "network, logits, f64, least, largest, good, PyTorch's, , , keep, fold, agrees"
+    columns = "network, logits, f64, median, good, PyTorch's, good, keep, fold, agrees"
     columns = columns.split(", ")
     for cells in [columns, ["---"] * len(columns)]:
         print("|" + "|".join(cells) + "|")
