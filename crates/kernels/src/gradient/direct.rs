@@ -9,8 +9,9 @@
 //! cache line whatever the number of channels.
 
 use super::tile::{BLOCK, COLUMNS, Walk};
+use super::weight::Accumulate;
 use crate::geometry::ConvShape;
-use crate::isa::{Isa, Kernel};
+use crate::isa::Kernel;
 use crate::simd::Simd;
 
 /// Pixels that a register tile should see between its load and its store.
@@ -19,7 +20,6 @@ const PIXELS: usize = 128;
 /// A plan for the weight gradient of one convolution.
 #[derive(Clone, Debug)]
 pub(super) struct Direct {
-    isa: Isa,
     shape: ConvShape,
     /// Channels of a packed input plane, at most [`BLOCK`].
     in_block: usize,
@@ -36,7 +36,7 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub fn new(isa: Isa, shape: ConvShape) -> Self {
+    pub fn new(shape: ConvShape) -> Self {
         let output = shape.output();
         let [kh, kw] = shape.window.kernel;
         let [sh, sw] = shape.window.stride;
@@ -57,7 +57,6 @@ impl Direct {
         }
         columns.resize(columns.len().next_multiple_of(COLUMNS), 0);
         Self {
-            isa,
             shape,
             in_block,
             in_blocks: shape.in_per_group().div_ceil(in_block),
@@ -94,24 +93,6 @@ impl Direct {
     /// Whether the output's gradient already is one packed plane.
     fn out_is_packed(&self) -> bool {
         self.shape.out_channels == BLOCK && self.shape.groups == 1
-    }
-
-    pub fn accumulate(
-        &self,
-        x: &[f32],
-        dy: &[f32],
-        accumulator: &mut [f32],
-        fresh: bool,
-        scratch: &mut [f32],
-    ) {
-        self.isa.dispatch(Accumulate {
-            plan: self,
-            x,
-            dy,
-            accumulator,
-            fresh,
-            scratch,
-        });
     }
 
     pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
@@ -197,27 +178,18 @@ impl Direct {
     }
 }
 
-struct Accumulate<'a> {
-    plan: &'a Direct,
-    x: &'a [f32],
-    dy: &'a [f32],
-    accumulator: &'a mut [f32],
-    fresh: bool,
-    scratch: &'a mut [f32],
-}
-
-impl Kernel for Accumulate<'_> {
+impl Kernel for Accumulate<'_, Direct> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let plan = self.plan;
+        let Self { plan, pass } = self;
         let (input, output) = (plan.shape.input.len(), plan.shape.output());
         let [stride_y, stride_x] = plan.shape.window.stride;
-        let (packed_x, packed_dy) = self.scratch.split_at_mut(plan.images * plan.in_len());
-        let mut fresh = self.fresh;
-        let images = self.x.chunks(plan.images * input);
-        for (x, dy) in images.zip(self.dy.chunks(plan.images * output.len())) {
+        let (packed_x, packed_dy) = pass.scratch.split_at_mut(plan.images * plan.in_len());
+        let mut fresh = pass.fresh;
+        let images = pass.x.chunks(plan.images * input);
+        for (x, dy) in images.zip(pass.dy.chunks(plan.images * output.len())) {
             let images = x.len() / input;
             for first_row in (0..output.height).step_by(plan.rows) {
                 let rows = plan.rows.min(output.height - first_row);
@@ -238,7 +210,7 @@ impl Kernel for Accumulate<'_> {
                     x_pixel: stride_x * plan.in_block,
                 };
                 walk.merge_rows();
-                let mut tiles = self.accumulator.chunks_exact_mut(COLUMNS * BLOCK);
+                let mut tiles = pass.accumulator.chunks_exact_mut(COLUMNS * BLOCK);
                 for in_block in 0..plan.shape.groups * plan.in_blocks {
                     let x = &packed_x[in_block * images * plan.plane()..];
                     let group = in_block / plan.in_blocks;

@@ -11,6 +11,7 @@ use crate::isa::Isa;
 /// brought into OIHW order once by [`WeightGradient::add_to`].
 #[derive(Clone, Debug)]
 pub struct WeightGradient {
+    isa: Isa,
     shape: ConvShape,
     method: Method,
 }
@@ -25,11 +26,11 @@ impl WeightGradient {
     /// A plan for `shape`, which must fit its input.
     pub fn new(isa: Isa, shape: ConvShape) -> Self {
         let method = if Winograd::pays(&shape) {
-            Method::Winograd(Winograd::new(isa, shape))
+            Method::Winograd(Winograd::new(shape))
         } else {
-            Method::Direct(Direct::new(isa, shape))
+            Method::Direct(Direct::new(shape))
         };
-        Self { shape, method }
+        Self { isa, shape, method }
     }
 
     /// Length of an accumulator.
@@ -68,10 +69,16 @@ impl WeightGradient {
         assert_eq!(x.len(), images * self.shape.input.len());
         assert_eq!(dy.len(), images * self.shape.output().len());
         assert_eq!(accumulator.len(), self.accumulator_len());
-        let scratch = &mut scratch[..self.scratch_len()];
+        let pass = Pass {
+            x,
+            dy,
+            accumulator,
+            fresh,
+            scratch: &mut scratch[..self.scratch_len()],
+        };
         match &self.method {
-            Method::Direct(plan) => plan.accumulate(x, dy, accumulator, fresh, scratch),
-            Method::Winograd(plan) => plan.accumulate(x, dy, accumulator, fresh, scratch),
+            Method::Direct(plan) => self.isa.dispatch(Accumulate { plan, pass }),
+            Method::Winograd(plan) => self.isa.dispatch(Accumulate { plan, pass }),
         }
     }
 
@@ -87,4 +94,19 @@ impl WeightGradient {
             Method::Winograd(plan) => plan.add_to(accumulator, dweights),
         }
     }
+}
+
+/// What a plan adds up: see [`WeightGradient::accumulate`].
+pub(super) struct Pass<'a> {
+    pub x: &'a [f32],
+    pub dy: &'a [f32],
+    pub accumulator: &'a mut [f32],
+    pub fresh: bool,
+    pub scratch: &'a mut [f32],
+}
+
+/// One pass of a plan, as a kernel.
+pub(super) struct Accumulate<'a, P> {
+    pub plan: &'a P,
+    pub pass: Pass<'a>,
 }

@@ -9,8 +9,9 @@
 //! the rational factors of `G` are put into `A`.
 
 use super::tile::{BLOCK, COLUMNS, Walk};
+use super::weight::Accumulate;
 use crate::geometry::ConvShape;
-use crate::isa::{Isa, Kernel};
+use crate::isa::Kernel;
 use crate::simd::Simd;
 use crate::winograd::tiles::{self, Patch};
 use crate::winograd::transform::Four;
@@ -35,7 +36,6 @@ const A: [[f64; PATCH]; 3] = {
 
 #[derive(Clone, Debug)]
 pub(super) struct Winograd {
-    isa: Isa,
     shape: ConvShape,
     /// Most tiles that are transformed together.
     chunk: usize,
@@ -55,10 +55,9 @@ impl Winograd {
             && shape.output().pixels() >= TILE * TILE
     }
 
-    pub fn new(isa: Isa, shape: ConvShape) -> Self {
+    pub fn new(shape: ConvShape) -> Self {
         let floats = POSITIONS * (shape.input.channels + shape.out_channels);
         Self {
-            isa,
             shape,
             chunk: (CHUNK / floats).clamp(32, 64),
         }
@@ -77,24 +76,6 @@ impl Winograd {
     pub fn scratch_len(&self) -> usize {
         let [v, z] = self.strides();
         self.shape.input.channels + POSITIONS * (v + z)
-    }
-
-    pub fn accumulate(
-        &self,
-        x: &[f32],
-        dy: &[f32],
-        accumulator: &mut [f32],
-        fresh: bool,
-        scratch: &mut [f32],
-    ) {
-        self.isa.dispatch(Accumulate {
-            plan: self,
-            x,
-            dy,
-            accumulator,
-            fresh,
-            scratch,
-        });
     }
 
     pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
@@ -122,28 +103,19 @@ impl Winograd {
     }
 }
 
-struct Accumulate<'a> {
-    plan: &'a Winograd,
-    x: &'a [f32],
-    dy: &'a [f32],
-    accumulator: &'a mut [f32],
-    fresh: bool,
-    scratch: &'a mut [f32],
-}
-
-impl Kernel for Accumulate<'_> {
+impl Kernel for Accumulate<'_, Winograd> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let plan = self.plan;
+        let Self { plan, pass } = self;
         let (input, output) = (plan.shape.input, plan.shape.output());
         let (channels, outputs) = (input.channels, output.channels);
         let padding = plan.shape.window.padding;
         let [down, across] = [output.height.div_ceil(TILE), output.width.div_ceil(TILE)];
-        let tiles = self.x.len() / input.len() * down * across;
+        let tiles = pass.x.len() / input.len() * down * across;
         let [v_stride, z_stride] = plan.strides();
-        let (zeros, rest) = self.scratch.split_at_mut(channels);
+        let (zeros, rest) = pass.scratch.split_at_mut(channels);
         zeros.fill(0.0);
         let (v, z) = rest.split_at_mut(POSITIONS * v_stride);
         // Even shares: what a chunk costs beside its tiles is the same for all.
@@ -155,14 +127,14 @@ impl Kernel for Accumulate<'_> {
                 let corner = [tile / across * TILE, tile % across * TILE];
                 let patch = Patch {
                     shape: input,
-                    x: &self.x[image * input.len()..][..input.len()],
+                    x: &pass.x[image * input.len()..][..input.len()],
                     zeros,
                     top: corner[0].cast_signed() - padding.top.cast_signed(),
                     left: corner[1].cast_signed() - padding.left.cast_signed(),
                 };
                 let v = &mut v[t * channels..];
                 tiles::forward::<S, Four, PATCH, TILE>(simd, &patch, v, v_stride);
-                let dy = &self.dy[image * output.len()..][..output.len()];
+                let dy = &pass.dy[image * output.len()..][..output.len()];
                 let into = Planes {
                     tile: t,
                     plane: count * BLOCK,
@@ -178,12 +150,12 @@ impl Kernel for Accumulate<'_> {
                 x_row: 0,
                 x_pixel: channels,
             };
-            let sums = self.accumulator.chunks_exact_mut(channels * BLOCK);
+            let sums = pass.accumulator.chunks_exact_mut(channels * BLOCK);
             for (i, sums) in sums.enumerate() {
                 let (position, block) = (i / (outputs / BLOCK), i % (outputs / BLOCK));
                 let v = &v[position * v_stride..][..count * channels];
                 let z = &z[position * z_stride + block * count * BLOCK..][..count * BLOCK];
-                product(simd, &walk, v, z, sums, self.fresh && first == 0);
+                product(simd, &walk, v, z, sums, pass.fresh && first == 0);
             }
         }
     }
