@@ -22,6 +22,15 @@ fn colour(style: usize) -> &'static str {
     COLOURS[style % COLOURS.len()]
 }
 
+/// The attribute of a dashed line. A second line of one model has its colour
+/// and the next dashes.
+fn dash(style: usize) -> String {
+    match DASHES[(style + style / COLOURS.len()) % DASHES.len()] {
+        "" => String::new(),
+        dash => format!(" stroke-dasharray=\"{dash}\""),
+    }
+}
+
 /// Where things stand in a drawing, in pixels.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Frame {
@@ -107,7 +116,18 @@ impl Figure {
         axes(&mut out, &frame, &self.x, &self.y, true);
         let labels = label_places(&frame, &self.y, &self.series);
         for (at, (series, label)) in self.series.iter().zip(labels).enumerate() {
-            line(&mut out, &frame, (&self.x, &self.y), series, at, label);
+            let twins = self.series[..at].iter();
+            let twins = twins.filter(|s| s.style == series.style).count();
+            let dash = dash(series.style + twins);
+            line(
+                &mut out,
+                &frame,
+                (&self.x, &self.y),
+                series,
+                &dash,
+                at,
+                label,
+            );
         }
         out.push_str("</svg>\n");
         out
@@ -192,6 +212,7 @@ fn line(
     frame: &Frame,
     (x, y): (&Axis, &Axis),
     series: &Series,
+    dash: &str,
     at: usize,
     label: f64,
 ) {
@@ -203,12 +224,6 @@ fn line(
         ..
     } = *frame;
     let stroke = colour(series.style);
-    let dash = DASHES[(series.style + series.style / COLOURS.len()) % DASHES.len()];
-    let dash = if dash.is_empty() {
-        dash.into()
-    } else {
-        format!(" stroke-dasharray=\"{dash}\"")
-    };
     let mut path = String::new();
     for (index, &(px, py)) in series.points.iter().enumerate() {
         let place = (
@@ -273,5 +288,32 @@ mod tests {
                 "{colour}"
             );
         }
+    }
+
+    /// As of one model certified in two ways.
+    #[test]
+    fn two_lines_of_one_style_have_different_dashes() {
+        let series = |name: &str| Series {
+            name: name.into(),
+            style: 0,
+            points: vec![(0.0, 1.0), (1.0, 0.0)],
+        };
+        let figure = Figure {
+            id: "twins".into(),
+            title: String::new(),
+            caption: String::new(),
+            guarantee: String::new(),
+            x: Axis::linear("x", "", 0.0, 1.0),
+            y: Axis::linear("y", "", 0.0, 1.0),
+            series: vec![series("a"), series("b")],
+        };
+        let drawn = figure.draw(true);
+        let lines: Vec<&str> = drawn
+            .split("stroke-linejoin=\"round\"")
+            .skip(1)
+            .filter_map(|rest| rest.split("/>").next())
+            .collect();
+        assert_eq!(lines.len(), 2);
+        assert_ne!(lines[0], lines[1]);
     }
 }
