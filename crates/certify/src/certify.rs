@@ -5,11 +5,11 @@ use network::{Classify, Purpose};
 use crate::Error;
 use crate::anytime::{Decision, look, next_check};
 use crate::image::Image;
-use crate::logits::{argmax, in_top_k, top_k};
 use crate::observer::{Mapped, Observer};
 use crate::plan::{Certify, Select};
 use crate::radius::{cohen, lecuyer, li};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use network::logits::{argmax, in_top_k, top_k};
 
 /// What the counts prove about one image.
 #[derive(Clone, Debug, PartialEq)]

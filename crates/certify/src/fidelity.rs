@@ -4,10 +4,10 @@ use network::{Classify, Noise, Purpose};
 
 use crate::Error;
 use crate::image::{Image, finite};
-use crate::logits::{argmax, softmax};
 use crate::observer::{Mapped, Observer};
 use crate::plan::check_sigma;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use network::logits::{argmax, softmax};
 
 /// Compares v with the Monte-Carlo average of f over `samples` noisy copies, at
 /// `sigma` and at each of `levels`, with the same noise scaled, so that the
@@ -253,22 +253,22 @@ impl Sums {
 /// A noise level, and the sums of logits and of probabilities.
 type Level = (f64, [Sums; 2]);
 
+fn wide(row: &[f32]) -> Vec<f64> {
+    row.iter().map(|&x| f64::from(x)).collect()
+}
+
 /// The averages of one image, by level.
 struct Averages<'p> {
     plan: &'p Fidelity,
     levels: Vec<Level>,
-    values: Vec<f64>,
 }
 
 impl<'p> Averages<'p> {
     fn new(plan: &'p Fidelity, v: &[f32], f: &[f32]) -> Self {
-        let wide = |row: &[f32]| row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
-        let p = |row: &[f32]| {
-            let mut p = vec![0.0; row.len()];
-            softmax(row, &mut p);
-            p
-        };
-        let sums = [Sums::new(wide(v), wide(f)), Sums::new(p(v), p(f))];
+        let sums = [
+            Sums::new(wide(v), wide(f)),
+            Sums::new(softmax(v), softmax(f)),
+        ];
         Self {
             plan,
             levels: plan
@@ -276,7 +276,6 @@ impl<'p> Averages<'p> {
                 .into_iter()
                 .map(|level| (level, sums.clone()))
                 .collect(),
-            values: vec![0.0; v.len()],
         }
     }
 
@@ -318,11 +317,7 @@ impl Task for Averages<'_> {
             return;
         };
         let [logits, probabilities] = &mut self.levels[current].1;
-        for (value, logit) in self.values.iter_mut().zip(row) {
-            *value = f64::from(*logit);
-        }
-        logits.add(&self.values);
-        softmax(row, &mut self.values);
-        probabilities.add(&self.values);
+        logits.add(&wide(row));
+        probabilities.add(&softmax(row));
     }
 }

@@ -4,10 +4,10 @@ use network::{Classify, Noise, Purpose};
 
 use crate::Error;
 use crate::image::Image;
-use crate::logits::{argmax, in_top_k, softmax};
 use crate::observer::{Mapped, Observer};
 use crate::plan::check_sigma;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use network::logits::{argmax, in_top_k, softmax};
 
 /// The paper's L-bound (theorem 2). The Gaussian average of a function with values
 /// in [0, 1] has Lipschitz constant `sqrt(2/pi)/sigma`, so ranks k and k+1 of its
@@ -70,8 +70,7 @@ pub struct Bound {
     pub predict: usize,
     /// Whether y is among the top k.
     pub correct: bool,
-    /// `sigma * sqrt(pi/2) * (p_label - p_other)`: below 0 where y is not among the
-    /// top k.
+    /// [`lbound_radius`]: below 0 where y is not among the top k.
     pub radius: f64,
     /// p_y.
     pub p_label: f64,
@@ -80,6 +79,12 @@ pub struct Bound {
     pub p_other: f64,
     /// Wall-clock seconds; those of a batch are shared by its samples.
     pub seconds: f64,
+}
+
+/// `sigma * sqrt(pi/2) * (p_label - p_other)`, the bound for a classifier that is
+/// exactly an average over N(0, sigma^2 I).
+pub fn lbound_radius(sigma: f64, p_label: f64, p_other: f64) -> f64 {
+    sigma * std::f64::consts::FRAC_PI_2.sqrt() * (p_label - p_other)
 }
 
 /// The L-bounds of all images, in order.
@@ -108,7 +113,7 @@ pub fn lbound_all<'a>(
             label: image.label,
             predict: argmax(&p),
             correct: in_top_k(&p, image.label, k),
-            radius: plan.sigma * std::f64::consts::FRAC_PI_2.sqrt() * (p_label - p_other),
+            radius: lbound_radius(plan.sigma, p_label, p_other),
             p_label,
             p_other,
             // A stochastic model has no clean pass.
@@ -156,7 +161,6 @@ impl<'p> Start for Plan<'p> {
                 plan: self.0,
                 n: 0,
                 sum: vec![0.0; classes],
-                p: vec![0.0; classes],
             };
             if self.0.samples == 0 {
                 task.add(row);
@@ -172,13 +176,11 @@ struct Mean<'p> {
     plan: &'p LBound,
     n: u32,
     sum: Vec<f64>,
-    p: Vec<f64>,
 }
 
 impl Mean<'_> {
     fn add(&mut self, logits: &[f32]) {
-        softmax(logits, &mut self.p);
-        for (sum, p) in self.sum.iter_mut().zip(&self.p) {
+        for (sum, p) in self.sum.iter_mut().zip(softmax(logits)) {
             *sum += p;
         }
         self.n += 1;

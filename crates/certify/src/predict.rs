@@ -4,11 +4,11 @@ use network::{Classify, Noise, Purpose};
 
 use crate::Error;
 use crate::image::Image;
-use crate::logits::{argmax, top_k};
 use crate::observer::{Mapped, Observer};
 use crate::plan::{check_alpha, check_sigma, smallest};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::statistics::binomial_test;
+use network::logits::{argmax, top_k};
 
 /// PREDICT of Cohen et al.: `n` noisy copies vote; if the two largest counts differ
 /// significantly (two-sided binomial test at `alpha`), the larger one's class,

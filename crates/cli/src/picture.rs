@@ -121,7 +121,7 @@ impl Album {
                 noise.add(outcome.index, 0, pixels, &mut copy);
                 let mut logits = vec![0.0; subject.network.classes()];
                 subject.network.logits(&copy, &mut logits);
-                let class = train::loss::argmax(&logits) as u32;
+                let class = network::logits::argmax(&logits) as u32;
                 Some((png(shape, &copy)?, class))
             }
             None => None,

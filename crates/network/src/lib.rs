@@ -16,6 +16,7 @@ pub mod exchange;
 pub mod file;
 mod graph;
 mod init;
+pub mod logits;
 mod model;
 mod noise;
 mod op;

@@ -1,31 +1,6 @@
 //! Losses on logits: value and cotangent, per image.
 
-/// `softmax(z)` in f64, shifted by the maximum.
-pub fn softmax(logits: &[f32]) -> Vec<f64> {
-    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let exp: Vec<f64> = logits.iter().map(|&z| f64::from(z - top).exp()).collect();
-    let sum: f64 = exp.iter().sum();
-    exp.into_iter().map(|e| e / sum).collect()
-}
-
-/// `log softmax(z)` in f64.
-pub fn log_softmax(logits: &[f32]) -> Vec<f64> {
-    let top = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    let sum: f64 = logits.iter().map(|&z| (f64::from(z) - top).exp()).sum();
-    let shift = top + sum.ln();
-    logits.iter().map(|&z| f64::from(z) - shift).collect()
-}
-
-/// Index of the largest logit; the first one wins a tie.
-pub fn argmax(logits: &[f32]) -> usize {
-    let mut best = 0;
-    for (i, &z) in logits.iter().enumerate() {
-        if z > logits[best] {
-            best = i;
-        }
-    }
-    best
-}
+use network::logits::{argmax, log_softmax};
 
 /// Cross-entropy `-log softmax(z)_y`, averaged over the images: the mean, and
 /// `d mean / d logits = (softmax(z) - e_y) / images` in `cotangent`.
@@ -81,6 +56,6 @@ mod tests {
         let logits = [1e30f32, -1e30];
         let mut cotangent = [0.0; 2];
         assert_eq!(cross_entropy(2, &logits, &[0], &mut cotangent), 0.0);
-        assert_eq!(softmax(&logits), [1.0, 0.0]);
+        assert_eq!(network::logits::softmax(&logits), [1.0, 0.0]);
     }
 }

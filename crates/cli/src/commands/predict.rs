@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use certify::{Image, Predict, Prediction, predict_all};
+use certify::{Image, Predict, Prediction, lbound_radius, predict_all};
 use clap::Args;
 use network::Classify;
+use network::logits::{softmax, top_k};
 use record::Guarantee;
 use serde_json::json;
-use train::loss::softmax;
 
 use crate::common::{self, Common, ModelArgs, ModelConfig};
 use crate::failure::{Unfinished, advised};
@@ -77,12 +77,9 @@ pub fn run(flags: Flags) -> Result<()> {
         };
         network.logits(&pixels, &mut logits);
         let p = softmax(&logits);
-        let mut order: Vec<usize> = (0..p.len()).collect();
-        order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
+        let order = top_k(&p, 2);
         let runner_up = order.get(1).map_or(0.0, |&second| p[second]);
-        let radius = sigma.map(|s| {
-            f64::from(s) * (std::f64::consts::PI / 2.0).sqrt() * (p[order[0]] - runner_up)
-        });
+        let radius = sigma.map(|sigma| lbound_radius(sigma.into(), p[order[0]], runner_up));
         let class = model.class_name(order[0]);
         text += &format!("{name}: {class}, probability {:.4}", p[order[0]]);
         if let (Some(radius), Some(sigma)) = (radius, sigma) {

@@ -6,6 +6,7 @@ mod watch;
 pub use fit::Fit;
 
 use data::Batch;
+use network::logits::argmax;
 use network::{Differentiable, Gradients, Mode, Noise, Purpose};
 use serde::{Deserialize, Serialize};
 
@@ -324,7 +325,7 @@ fn agreement(classes: usize, a: &[f32], b: &[f32]) -> f64 {
     let images = rows.len();
     let same = rows.filter(|(a, b)| match classes {
         1 => (a[0] > 0.0) == (b[0] > 0.0),
-        _ => loss::argmax(a) == loss::argmax(b),
+        _ => argmax(a) == argmax(b),
     });
     same.count() as f64 / images as f64
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::loss::{log_softmax, softmax};
+use network::logits::{log_softmax, softmax};
 
 /// How the student is held to its teacher, with `z` and `t` their logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Reading logits: ranks and probabilities. Equal logits rank by class number.
 
 /// The class with the largest logit.
-pub(crate) fn argmax<T: PartialOrd + Copy>(values: &[T]) -> usize {
+pub fn argmax<T: PartialOrd + Copy>(values: &[T]) -> usize {
     let mut best = 0;
     for (class, value) in values.iter().enumerate().skip(1) {
         if *value > values[best] {
@@ -12,7 +12,7 @@ pub(crate) fn argmax<T: PartialOrd + Copy>(values: &[T]) -> usize {
 }
 
 /// The `k` classes with the largest values, best first.
-pub(crate) fn top_k<T: PartialOrd + Copy>(values: &[T], k: usize) -> Vec<usize> {
+pub fn top_k<T: PartialOrd + Copy>(values: &[T], k: usize) -> Vec<usize> {
     let mut classes: Vec<usize> = (0..values.len()).collect();
     classes.sort_by(|&a, &b| {
         values[b]
@@ -25,7 +25,7 @@ pub(crate) fn top_k<T: PartialOrd + Copy>(values: &[T], k: usize) -> Vec<usize> 
 }
 
 /// Whether `class` is among the `k` largest.
-pub(crate) fn in_top_k<T: PartialOrd + Copy>(values: &[T], class: usize, k: usize) -> bool {
+pub fn in_top_k<T: PartialOrd + Copy>(values: &[T], class: usize, k: usize) -> bool {
     let own = values[class];
     let ahead = values
         .iter()
@@ -35,17 +35,22 @@ pub(crate) fn in_top_k<T: PartialOrd + Copy>(values: &[T], class: usize, k: usiz
     ahead < k
 }
 
-/// `probabilities = softmax(logits)`.
-pub(crate) fn softmax(logits: &[f32], probabilities: &mut [f64]) {
+/// `softmax(z)` in f64, shifted by the maximum.
+pub fn softmax(logits: &[f32]) -> Vec<f64> {
     let largest = f64::from(logits[argmax(logits)]);
-    let mut total = 0.0;
-    for (probability, logit) in probabilities.iter_mut().zip(logits) {
-        *probability = (f64::from(*logit) - largest).exp();
-        total += *probability;
-    }
-    for probability in probabilities {
-        *probability /= total;
-    }
+    let exp = logits.iter().map(|&z| (f64::from(z) - largest).exp());
+    let mut probabilities: Vec<f64> = exp.collect();
+    let total: f64 = probabilities.iter().sum();
+    probabilities.iter_mut().for_each(|p| *p /= total);
+    probabilities
+}
+
+/// `log softmax(z)` in f64.
+pub fn log_softmax(logits: &[f32]) -> Vec<f64> {
+    let largest = f64::from(logits[argmax(logits)]);
+    let exp = logits.iter().map(|&z| (f64::from(z) - largest).exp());
+    let shift = largest + exp.sum::<f64>().ln();
+    logits.iter().map(|&z| f64::from(z) - shift).collect()
 }
 
 #[cfg(test)]
@@ -65,8 +70,10 @@ mod tests {
 
         #[test]
         fn softmax_is_a_distribution_in_the_logits_order(logits in prop::collection::vec(-90_f32..90.0, 1..12)) {
-            let mut p = vec![0.0; logits.len()];
-            softmax(&logits, &mut p);
+            let p = softmax(&logits);
+            for (p, log_p) in p.iter().zip(log_softmax(&logits)) {
+                prop_assert!((p.ln() - log_p).abs() < 1e-9);
+            }
             prop_assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             prop_assert_eq!(argmax(&p), argmax(&logits));
         }
