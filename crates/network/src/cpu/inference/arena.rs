@@ -32,11 +32,11 @@ impl Arenas {
         let mut arena = lock().pop().unwrap_or_default();
         arena.input.reserve(images * plan.input);
         arena.scratch.reserve(plan.scratch(images, parts));
-        let sizes = plan.slots(images);
-        let count = sizes.len().max(arena.slots.len());
-        arena.slots.resize_with(count, Buffer::default);
-        for (slot, len) in arena.slots.iter_mut().zip(sizes) {
-            slot.reserve(len);
+        for (slot, len) in plan.slots(images) {
+            if slot >= arena.slots.len() {
+                arena.slots.resize_with(slot + 1, Buffer::default);
+            }
+            arena.slots[slot].reserve(len);
         }
         for buffer in &mut arena.between {
             buffer.reserve(plan.between(images));

@@ -89,17 +89,10 @@ impl Plan {
         self.steps(images).map(scratch).max().unwrap_or(0)
     }
 
-    /// Floats of each slot for a block of `images`.
-    pub fn slots(&self, images: usize) -> Vec<usize> {
-        let mut slots = vec![];
-        for (group, step) in self.steps(images) {
-            if slots.len() <= step.output {
-                slots.resize(step.output + 1, 0);
-            }
-            let slot = &mut slots[step.output];
-            *slot = (*slot).max(group * step.shapes[1].len());
-        }
-        slots
+    /// Slot and floats that each step writes, for a block of `images`.
+    pub fn slots(&self, images: usize) -> impl Iterator<Item = (usize, usize)> {
+        let written = |(group, step): (usize, &Step)| (step.output, group * step.shapes[1].len());
+        self.steps(images).map(written)
     }
 
     /// Floats of the longest value between two sections, for `images`.
