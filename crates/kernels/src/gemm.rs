@@ -224,25 +224,13 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             // By fours: what a turn of the loop costs beside its products.
             while k + 4 <= depth {
                 for i in 0..4 {
-                    let wv = load_row::<S, NV>(s, w.add(i * NV * S::LANES));
-                    for m in 0..MR {
-                        let x = s.broadcast(p[m].add(k + i));
-                        for v in 0..NV {
-                            acc[m][v] = s.mul_add(x, wv[v], acc[m][v]);
-                        }
-                    }
+                    multiply(s, &mut acc, &p, k + i, w.add(i * NV * S::LANES));
                 }
                 w = w.add(4 * NV * S::LANES);
                 k += 4;
             }
             while k < depth {
-                let wv = load_row::<S, NV>(s, w);
-                for m in 0..MR {
-                    let x = s.broadcast(p[m].add(k));
-                    for v in 0..NV {
-                        acc[m][v] = s.mul_add(x, wv[v], acc[m][v]);
-                    }
-                }
+                multiply(s, &mut acc, &p, k, w);
                 w = w.add(NV * S::LANES);
                 k += 1;
             }
@@ -276,18 +264,31 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     }
 }
 
-/// One row of a panel's weights.
+/// Adds the products of step `k` of the depth, with one row of packed weights.
 ///
 /// # Safety
-/// `w` must be readable for `NV` vectors.
+/// All `rows` must be readable at `k`, `w` for `NV` vectors.
 #[inline(always)]
-unsafe fn load_row<S: Simd, const NV: usize>(s: S, w: *const f32) -> [S::V; NV] {
+unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    acc: &mut [[S::V; NV]; MR],
+    rows: &[*const f32; MR],
+    k: usize,
+    w: *const f32,
+) {
     let mut row = [s.zero(); NV];
-    for v in 0..NV {
-        // SAFETY: by the contract.
-        row[v] = unsafe { s.load(w.add(v * S::LANES)) };
+    // SAFETY: by the contract.
+    unsafe {
+        for v in 0..NV {
+            row[v] = s.load(w.add(v * S::LANES));
+        }
+        for m in 0..MR {
+            let x = s.broadcast(rows[m].add(k));
+            for v in 0..NV {
+                acc[m][v] = s.mul_add(x, row[v], acc[m][v]);
+            }
+        }
     }
-    row
 }
 
 /// All `rows` against one panel of `vectors` vectors, in tiles of 6, 4, 2 and
