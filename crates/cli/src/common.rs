@@ -1,5 +1,6 @@
 //! Options that every command has, and what they set up.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -304,4 +305,23 @@ pub fn sigma(sigma: f64) -> Result<f32> {
         format!("--sigma is {sigma}"),
         "give a positive noise level in units of pixels scaled to [0, 1], such as 0.1",
     ))
+}
+
+/// `A..B`, a part of `len` images; either end may be left out.
+pub fn image_range(text: &str, len: u64) -> Result<Range<u64>> {
+    let number = |end: &str, or| match end {
+        "" => Some(or),
+        _ => end.parse().ok(),
+    };
+    let ends = text.split_once("..");
+    match ends.and_then(|(a, b)| Some(number(a, 0)?..number(b, len)?)) {
+        Some(range) if !range.is_empty() && range.end <= len => Ok(range),
+        _ => Err(advised(
+            format!("--images is `{text}`"),
+            format!(
+                "give A..B with A below B and B at most {len}, such as 0..{}",
+                len.min(500)
+            ),
+        )),
+    }
 }

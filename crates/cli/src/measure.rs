@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::commands::train::{data_id, versions};
-use crate::common::{Common, DataArgs, DataConfig, ModelArgs, ModelConfig, load_both};
+use crate::common::{Common, DataArgs, DataConfig, ModelArgs, ModelConfig, image_range, load_both};
 use crate::failure::advised;
 use crate::progress::Meter;
 
@@ -106,29 +106,8 @@ impl SubjectConfig {
     fn selection(&self, len: u64) -> Result<Selection> {
         let mut selection = Selection::all(len);
         if let Some(text) = &self.images {
-            let parts = text.split_once("..");
-            let parse = |v: &str, or: u64| {
-                if v.is_empty() {
-                    Some(or)
-                } else {
-                    v.parse().ok()
-                }
-            };
-            let range = parts.and_then(|(a, b)| Some((parse(a, 0)?, parse(b, len)?)));
-            match range {
-                Some((start, end)) if start < end && end <= len => {
-                    (selection.start, selection.end) = (start, end);
-                }
-                _ => {
-                    return Err(advised(
-                        format!("--images is `{text}`"),
-                        format!(
-                            "give A..B with A below B and B at most {len}, such as 0..{}",
-                            len.min(500)
-                        ),
-                    ));
-                }
-            }
+            let range = image_range(text, len)?;
+            (selection.start, selection.end) = (range.start, range.end);
         }
         if self.skip == 0 {
             return Err(advised(

@@ -1,5 +1,7 @@
 //! Clean and noisy accuracy.
 
+use std::ops::Range;
+
 use data::{DataError, Dataset, Loader, LoaderOptions};
 use network::{Classify, Noise, NoisyImage};
 
@@ -40,34 +42,41 @@ impl Accuracy {
     }
 }
 
-/// Accuracy of a classifier on (the first `limit` images of) a data set: on
-/// clean images, or with one draw of noise for each image. `after_batch` hears
-/// the number of images done.
+/// Accuracy of a classifier on the images `range` of a data set (as far as there
+/// are any): on clean images, or with one draw of noise for each image.
+/// `after_batch` hears the number of images done.
 pub fn evaluate(
     classifier: &impl Classify,
     dataset: &Dataset,
     noise: Option<&Noise>,
-    limit: Option<usize>,
+    range: Range<usize>,
     mut after_batch: impl FnMut(u64),
 ) -> Result<Accuracy, DataError> {
     const BATCH: usize = 256;
-    let classes = classifier.classes();
-    let mut left = limit.unwrap_or(usize::MAX).min(dataset.len());
+    let (classes, pixels) = (classifier.classes(), dataset.image_len());
     let mut accuracy = Accuracy::default();
     let mut logits = vec![0.0; BATCH * classes];
-    let mut loader = Loader::new(dataset, LoaderOptions::evaluation(BATCH))?;
-    while left > 0 {
+    let options = LoaderOptions {
+        start_batch: range.start / BATCH,
+        ..LoaderOptions::evaluation(BATCH)
+    };
+    let mut start = options.start_batch * BATCH;
+    let mut loader = Loader::new(dataset, options)?;
+    while start < range.end.min(dataset.len()) {
         let Some(batch) = loader.next().transpose()? else {
             break;
         };
-        let count = batch.labels.len().min(left);
-        let images = &batch.images[..count * dataset.image_len()];
-        let logits = &mut logits[..count * classes];
+        // The part of the batch that is wanted.
+        let end = batch.labels.len().min(range.end - start);
+        let wanted = range.start.saturating_sub(start)..end;
+        let images = &batch.images[wanted.start * pixels..end * pixels];
+        let logits = &mut logits[..wanted.len() * classes];
         match noise {
             None => classifier.logits(images, logits),
             Some(noise) => {
-                let rows = images.chunks_exact(dataset.image_len()).zip(&batch.indices);
-                let noisy = rows.map(|(pixels, &image)| NoisyImage {
+                let rows = images.chunks_exact(pixels);
+                let noisy = rows.zip(&batch.indices[wanted.clone()]);
+                let noisy = noisy.map(|(pixels, &image)| NoisyImage {
                     pixels,
                     image,
                     first_sample: 0,
@@ -76,10 +85,10 @@ pub fn evaluate(
                 classifier.noisy_logits(noise, &noisy.collect::<Vec<_>>(), logits);
             }
         }
-        for (logits, &label) in logits.chunks_exact(classes).zip(&batch.labels) {
+        for (logits, &label) in logits.chunks_exact(classes).zip(&batch.labels[wanted]) {
             accuracy.count(logits, label);
         }
-        left -= count;
+        start += batch.labels.len();
         after_batch(accuracy.images);
         loader.recycle(batch);
     }

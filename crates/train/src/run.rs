@@ -187,7 +187,7 @@ pub fn train<N: Differentiable>(
             (&mut sgd, &mut gradients, &mut state),
         )?;
         let test = match run.test {
-            Some(test) => Some(evaluate(network, test, None, None, |_| {})?.top1()),
+            Some(test) => Some(evaluate(network, test, None, 0..test.len(), |_| {})?.top1()),
             None => None,
         };
         let report = epochs.append(plan, method.columns(), (before, &state), test)?;

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use train::{Accuracy, evaluate};
 
-use crate::common::{Common, Configured, DataArgs, DataConfig, ModelArgs, ModelConfig, load_both};
+use crate::common::{
+    Common, Configured, DataArgs, DataConfig, ModelArgs, ModelConfig, image_range, load_both,
+};
 use crate::progress::Meter;
 use crate::{config, output};
 
@@ -37,9 +39,9 @@ struct Options {
     /// Noise level for noisy accuracy, in units of pixels scaled to [0, 1].
     #[arg(long, allow_negative_numbers = true)]
     sigma: Option<f64>,
-    /// Only the first N images.
-    #[arg(long, value_name = "N")]
-    first: Option<usize>,
+    /// Only images A to B-1 of the data set, as `A..B`.
+    #[arg(long, value_name = "A..B")]
+    images: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +54,7 @@ struct Config {
     #[serde(default)]
     sigma: Option<f64>,
     #[serde(default)]
-    first: Option<usize>,
+    images: Option<String>,
 }
 
 /// Runs the command.
@@ -73,7 +75,10 @@ pub fn run(flags: Flags) -> Result<()> {
         None => vec![None],
         Some(sigma) => vec![None, Some(crate::common::sigma(sigma)?)],
     };
-    let total = config.first.unwrap_or(usize::MAX).min(dataset.len()) as u64;
+    let range = config.images.as_deref().unwrap_or("..");
+    let range = image_range(range, dataset.len() as u64)?;
+    let total = range.end - range.start;
+    let range = range.start as usize..range.end as usize;
     let mut results = Vec::new();
     for sigma in noises {
         let noise = sigma.map(|sigma| Noise {
@@ -82,7 +87,7 @@ pub fn run(flags: Flags) -> Result<()> {
             sigma,
         });
         let mut meter = Meter::new(flags.common.quiet, "images", total);
-        let accuracy = evaluate(&network, &dataset, noise.as_ref(), config.first, |done| {
+        let accuracy = evaluate(&network, &dataset, noise.as_ref(), range.clone(), |done| {
             meter.set(done, || "evaluated".into());
         })?;
         meter.finish();
