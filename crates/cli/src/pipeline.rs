@@ -13,7 +13,7 @@ use crate::commands::{attack, certify, fidelity, lbound, smooth, train};
 use crate::common::Common;
 use crate::progress::Part;
 
-/// The four models, in the order in which they are made.
+/// The four models that are compared, in the order in which they are made.
 const MODELS: [Model; 4] = [
     Model::Baseline,
     Model::Gaussian,
@@ -21,9 +21,10 @@ const MODELS: [Model; 4] = [
     Model::Heat,
 ];
 
-/// One of the models that the paper compares.
+/// A model that is made: one of those that the paper compares, or the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Model {
+    Start,
     Baseline,
     Gaussian,
     Smoothadv,
@@ -33,6 +34,7 @@ enum Model {
 impl Model {
     fn name(self) -> &'static str {
         match self {
+            Self::Start => "start",
             Self::Baseline => "baseline",
             Self::Gaussian => "gaussian",
             Self::Smoothadv => "smoothadv",
@@ -65,6 +67,10 @@ pub struct Recipe {
     pub attack_samples: u32,
     /// Noises over which stochastic models are averaged for the L-bound.
     pub lbound_samples: u32,
+    /// Options of `train baseline` for a model that is only started from, with
+    /// `from = "start"`; empty: none.
+    #[serde(default)]
+    pub start: Map<String, Value>,
     /// Options of `train baseline`.
     pub baseline: Map<String, Value>,
     /// Options of `train gaussian`; `from = "baseline"` starts from that model.
@@ -110,8 +116,9 @@ enum Stage {
 impl Stage {
     /// What takes longest, certification, comes last: the models and all else
     /// can be looked at before.
-    fn all() -> Vec<Self> {
-        let mut all: Vec<Self> = MODELS.map(Self::Make).into();
+    fn all(recipe: &Recipe) -> Vec<Self> {
+        let start = (!recipe.start.is_empty()).then_some(Model::Start);
+        let mut all: Vec<Self> = start.into_iter().chain(MODELS).map(Self::Make).collect();
         for model in MODELS {
             let attack = |name| Self::Attack(model, name);
             all.extend([Self::Lbound(model), attack("pgd"), attack("ddn")]);
@@ -138,7 +145,7 @@ impl Stage {
 impl Pipeline<'_> {
     /// Runs all stages, each from where an earlier run left it.
     pub fn stages(&self) -> Result<()> {
-        let stages = Stage::all();
+        let stages = Stage::all(self.recipe);
         let work: Vec<f64> = stages.iter().map(|&stage| self.work(stage)).collect();
         let mut done = (0.0, Duration::ZERO);
         for (number, &stage) in stages.iter().enumerate() {
@@ -196,6 +203,7 @@ impl Pipeline<'_> {
                 let options = self.training(model);
                 match model {
                     Model::Heat => smooth::step(options, common),
+                    Model::Start => train::step("baseline", options, common),
                     _ => train::step(model.name(), options, common),
                 }
             }
@@ -237,6 +245,7 @@ impl Pipeline<'_> {
 
     fn settings(&self, model: Model) -> &Map<String, Value> {
         match model {
+            Model::Start => &self.recipe.start,
             Model::Baseline => &self.recipe.baseline,
             Model::Gaussian => &self.recipe.gaussian,
             Model::Smoothadv => &self.recipe.smoothadv,
@@ -250,7 +259,7 @@ impl Pipeline<'_> {
         options.insert("data".into(), json!(self.recipe.data));
         options.insert("root".into(), json!(self.root));
         options.insert("out".into(), json!(self.out.join(model.name())));
-        if model != Model::Baseline {
+        if !matches!(model, Model::Start | Model::Baseline) {
             options.insert("sigma".into(), json!(self.recipe.sigma));
         }
         if model == Model::Heat {
@@ -301,7 +310,7 @@ impl Pipeline<'_> {
             Stage::Make(model) => {
                 let map = self.settings(model);
                 let pass = match model {
-                    Model::Baseline | Model::Gaussian => TRAIN,
+                    Model::Start | Model::Baseline | Model::Gaussian => TRAIN,
                     Model::Smoothadv => {
                         let steps = number(map, "attack-steps", 4.0);
                         number(map, "samples", 1.0) * (TRAIN + steps * ATTACK)
