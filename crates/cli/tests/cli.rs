@@ -310,6 +310,7 @@ fn recipes_say_nothing_that_their_commands_do_not_know() {
         let recipe = heatsmooth(folder.path(), &arguments).stdout;
         let recipe: toml::Table = toml::from_str(&String::from_utf8(recipe).unwrap()).unwrap();
         for (stage, command, always) in [
+            ("start", "train baseline", ""),
             ("baseline", "train baseline", ""),
             ("gaussian", "train gaussian", "--sigma 0.1"),
             ("smoothadv", "train smoothadv", "--sigma 0.1"),
@@ -323,7 +324,11 @@ fn recipes_say_nothing_that_their_commands_do_not_know() {
                 "--sigma 0.1 --model m --reference f",
             ),
         ] {
-            let mut options = recipe[stage].as_table().unwrap().clone();
+            let Some(options) = recipe.get(stage) else {
+                assert_eq!(stage, "start");
+                continue;
+            };
+            let mut options = options.as_table().unwrap().clone();
             let preset = options.remove("preset").map_or(String::new(), |name| {
                 format!("--preset {}", name.as_str().unwrap())
             });
