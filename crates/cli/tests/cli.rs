@@ -271,6 +271,19 @@ fn a_closed_pipe_is_no_error() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
 }
 
+/// The README's example. Digits that rounding may move are left out.
+#[test]
+fn the_shipped_model_knows_a_cat() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/cifar10");
+    let said = shown(&results, "predict --model heat.safetensors cat.png");
+    assert!(
+        said.contains("cat.png: cat, probability 0.837")
+            && said.contains("L-bound radius 0.10")
+            && said.contains("approximate: holds if v is exactly a Gaussian average"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_model_is_fine_tuned_from_another_ones_weights() {
     let folder = tempfile::tempdir().unwrap();
