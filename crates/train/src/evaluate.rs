@@ -55,6 +55,10 @@ pub fn evaluate(
     const BATCH: usize = 256;
     let (classes, pixels) = (classifier.classes(), dataset.image_len());
     let mut accuracy = Accuracy::default();
+    let range = range.start..range.end.min(dataset.len());
+    if range.is_empty() {
+        return Ok(accuracy);
+    }
     let mut logits = vec![0.0; BATCH * classes];
     let options = LoaderOptions {
         start_batch: range.start / BATCH,
@@ -62,7 +66,7 @@ pub fn evaluate(
     };
     let mut start = options.start_batch * BATCH;
     let mut loader = Loader::new(dataset, options)?;
-    while start < range.end.min(dataset.len()) {
+    while start < range.end {
         let Some(batch) = loader.next().transpose()? else {
             break;
         };

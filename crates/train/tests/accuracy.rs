@@ -5,8 +5,8 @@ use network::architecture::{Task, build};
 use network::{Classify, Model, Noise, Purpose, Reference, Shape};
 use train::evaluate;
 
-/// Parts that do not begin or end with a batch add up to the whole, and the first
-/// part is what the network says about those images one by one.
+/// Parts that do not begin or end with a batch add up to the whole, and a part
+/// is what the network says about its images one by one.
 #[test]
 fn parts_add_up() {
     let digits = data::open("digits", Split::Train, &OpenOptions::default()).unwrap();
@@ -26,6 +26,7 @@ fn parts_add_up() {
         assert_eq!(parts.iter().map(|part| part.top1).sum::<u64>(), whole.top1);
         assert_eq!(parts.iter().map(|part| part.top5).sum::<u64>(), whole.top5);
         assert_eq!(on(700..700).images, 0);
+        assert_eq!(on(1500..1600).images, 0);
         assert_eq!(on(2000..3000).images, 0);
     }
     let right = (290..320).filter(|&image| {
