@@ -144,8 +144,15 @@ impl Inference {
                 arena.input = buffer;
             });
         };
-        let blocks = out.par_chunks_mut(block * plan.classes).enumerate();
-        self.pool.install(|| blocks.with_max_len(1).for_each(work));
+        let size = block * plan.classes;
+        if threads == 1 || count <= block {
+            // Waking a thread and waiting for it would take a tenth of a small
+            // network's pass.
+            out.chunks_mut(size).enumerate().for_each(work);
+        } else {
+            let blocks = out.par_chunks_mut(size).enumerate();
+            self.pool.install(|| blocks.with_max_len(1).for_each(work));
+        }
     }
 }
 
