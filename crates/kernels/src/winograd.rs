@@ -97,9 +97,14 @@ impl Winograd {
         chunk * self.panels.padded() + 16
     }
 
+    /// Floats in a row of a patch.
+    fn zeros(&self) -> usize {
+        (self.size + 2) * self.channels()
+    }
+
     pub fn scratch_len(&self, images: usize) -> usize {
         let chunk = self.chunk(images);
-        self.channels() + self.positions() * (self.v_stride(chunk) + self.m_stride(chunk))
+        self.zeros() + self.positions() * (self.v_stride(chunk) + self.m_stride(chunk))
     }
 
     /// Parts are tiles, or output channels where there are few tiles.
@@ -179,7 +184,7 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
         let (v_stride, m_stride) = (w.v_stride(chunk), w.m_stride(chunk));
         assert_eq!(x.len(), images * input.len());
         assert!(tiles.end <= images * down * across && panels.end <= w.panels.count());
-        let (zeros, rest) = scratch.split_at_mut(w.channels());
+        let (zeros, rest) = scratch.split_at_mut(w.zeros());
         zeros.fill(0.0);
         let (v, rest) = rest.split_at_mut(A * A * v_stride);
         let m = &mut rest[..A * A * m_stride];

@@ -75,7 +75,7 @@ impl Winograd {
 
     pub fn scratch_len(&self) -> usize {
         let [v, z] = self.strides();
-        self.shape.input.channels + POSITIONS * (v + z)
+        PATCH * self.shape.input.channels + POSITIONS * (v + z)
     }
 
     pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
@@ -115,7 +115,7 @@ impl Kernel for Accumulate<'_, Winograd> {
         let [down, across] = [output.height.div_ceil(TILE), output.width.div_ceil(TILE)];
         let tiles = pass.x.len() / input.len() * down * across;
         let [v_stride, z_stride] = plan.strides();
-        let (zeros, rest) = pass.scratch.split_at_mut(channels);
+        let (zeros, rest) = pass.scratch.split_at_mut(PATCH * channels);
         zeros.fill(0.0);
         let (v, z) = rest.split_at_mut(POSITIONS * v_stride);
         // Even shares: what a chunk costs beside its tiles is the same for all.

@@ -13,7 +13,7 @@ pub(crate) struct Patch<'a> {
     /// Of the image.
     pub shape: Shape,
     pub x: &'a [f32],
-    /// One pixel of zeros.
+    /// As many pixels of zeros as a row of the patch has.
     pub zeros: &'a [f32],
     pub top: isize,
     pub left: isize,
@@ -33,45 +33,39 @@ pub(crate) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usiz
         channels,
     } = patch.shape;
     assert_eq!(patch.x.len(), patch.shape.len());
-    assert!(patch.zeros.len() >= channels);
+    assert!(patch.zeros.len() >= A * channels);
     assert!(v.len() >= (A * A - 1) * stride + channels.next_multiple_of(S::LANES));
-    // Where the rows and columns of the patch are in the image, if they are.
+    // Columns of the patch that are in the image.
+    let from = (-patch.left).clamp(0, A.cast_signed()).cast_unsigned();
+    let to = (width.cast_signed() - patch.left).clamp(0, A.cast_signed());
+    let columns = from..to.cast_unsigned();
+    // Addresses of the patch's rows, those beyond the border at the zeros.
     // Counted up: products would cost as much as the transform.
-    let inside = |at: isize, size: usize| at >= 0 && at.cast_unsigned() < size;
-    let [mut rows, mut columns] = [[None; A]; 2];
-    let (row, column) = ((width * channels).cast_signed(), channels.cast_signed());
-    let (mut from_top, mut from_left) = (patch.top * row, patch.left * column);
+    let mut rows = [patch.zeros.as_ptr(); A];
+    let row = (width * channels).cast_signed();
+    let mut from_top = patch.top * row + patch.left * channels.cast_signed();
     for i in 0..A {
-        rows[i] = inside(patch.top + i.cast_signed(), height).then_some(from_top);
-        columns[i] = inside(patch.left + i.cast_signed(), width).then_some(from_left);
-        from_top += row;
-        from_left += column;
-    }
-    // Addresses of the pixels, those beyond the border at the zeros.
-    let mut pixels = [[patch.zeros.as_ptr(); A]; A];
-    for i in 0..A {
-        for j in 0..A {
-            if let (Some(row), Some(column)) = (rows[i], columns[j]) {
-                // SAFETY: this pixel lies inside the image.
-                pixels[i][j] = unsafe { patch.x.as_ptr().offset(row + column) };
-            }
+        let at = patch.top + i.cast_signed();
+        if at >= 0 && at.cast_unsigned() < height {
+            rows[i] = patch.x.as_ptr().wrapping_offset(from_top);
         }
+        from_top += row;
     }
     let mut c = 0;
     while c < channels {
         let n = S::LANES.min(channels - c);
-        // SAFETY: every address has `channels` floats behind it, of which
-        // `c .. c + n` are read; `v` was checked above, and a whole vector fits
-        // behind its channels.
+        // SAFETY: every row has its `columns` of `channels` floats, of which
+        // `c .. c + n` are read: in the image, or in the zeros, which hold all
+        // columns; `v` was checked above, and a whole vector fits behind its
+        // channels.
         unsafe {
+            let v = v.as_mut_ptr().add(c);
             if n == S::LANES {
-                one::<S, F, A, M>(s, &pixels, v.as_mut_ptr().add(c), stride, |p| {
-                    s.load(p.add(c))
-                });
+                let load = |p: *const f32| s.load(p.wrapping_add(c));
+                one::<S, F, A, M>(s, &rows, &columns, channels, v, stride, load);
             } else {
-                one::<S, F, A, M>(s, &pixels, v.as_mut_ptr().add(c), stride, |p| {
-                    s.load_partial(p.add(c), n)
-                });
+                let load = |p: *const f32| s.load_partial(p.wrapping_add(c), n);
+                one::<S, F, A, M>(s, &rows, &columns, channels, v, stride, load);
             }
         }
         c += S::LANES;
@@ -81,13 +75,15 @@ pub(crate) fn forward<S: Simd, F: Filtering<A, M>, const A: usize, const M: usiz
 /// One vector of channels of a patch.
 ///
 /// # Safety
-/// `load` must be able to read at all addresses; `v + position * stride` must
-/// be writable for a vector.
+/// `load` must be able to read at the `columns` of all `rows`, `pixel` floats
+/// apart; `v + position * stride` must be writable for a vector.
 #[inline(always)]
 unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
     s: S,
-    pixels: &[[*const f32; A]; A],
-    v: *mut f32,
+    rows: &[*const f32; A],
+    columns: &Range<usize>,
+    pixel: usize,
+    mut v: *mut f32,
     stride: usize,
     load: impl Fn(*const f32) -> S::V,
 ) {
@@ -95,10 +91,12 @@ unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
     let mut half = [[MaybeUninit::uninit(); A]; A];
     for j in 0..A {
         let mut d = [s.zero(); A];
-        for i in 0..A {
-            d[i] = load(pixels[i][j]);
+        if columns.contains(&j) {
+            for i in 0..A {
+                d[i] = load(rows[i].wrapping_add(j * pixel));
+            }
+            d = F::input(s, d);
         }
-        let d = F::input(s, d);
         for i in 0..A {
             half[i][j] = MaybeUninit::new(d[i]);
         }
@@ -109,7 +107,8 @@ unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
         let d = F::input(s, half[i]);
         for j in 0..A {
             // SAFETY: by the contract.
-            unsafe { s.store(v.add((i * A + j) * stride), d[j]) };
+            unsafe { s.store(v, d[j]) };
+            v = v.wrapping_add(stride);
         }
     }
 }
