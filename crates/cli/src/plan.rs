@@ -38,13 +38,13 @@ pub struct PlanArgs {
     warmup_epochs: Option<f64>,
     /// Share of the old step that is kept.
     #[arg(long, allow_negative_numbers = true)]
-    momentum: Option<f32>,
+    momentum: Option<f64>,
     /// Pull towards 0 on weights, never on biases and norms.
     #[arg(long, allow_negative_numbers = true)]
-    weight_decay: Option<f32>,
+    weight_decay: Option<f64>,
     /// Bound on the gradient's norm; 0: none.
     #[arg(long, allow_negative_numbers = true)]
-    clip: Option<f32>,
+    clip: Option<f64>,
     /// Variations of the images: auto or none.
     #[arg(long)]
     augment: Option<String>,
@@ -66,9 +66,9 @@ pub struct PlanConfig {
     lr: f64,
     schedule: Schedule,
     warmup_epochs: f64,
-    momentum: f32,
-    weight_decay: f32,
-    clip: f32,
+    momentum: f64,
+    weight_decay: f64,
+    clip: f64,
     augment: AugmentChoice,
     hold_out: usize,
     checkpoint_seconds: f64,
@@ -84,6 +84,7 @@ enum AugmentChoice {
 impl PlanConfig {
     /// The plan for this data set.
     pub fn plan(&self, dataset: &Dataset, seed: u64) -> Result<Plan> {
+        let clip = self.clip as f32;
         let plan = Plan {
             epochs: self.epochs,
             batch_size: self.batch_size,
@@ -91,9 +92,9 @@ impl PlanConfig {
             schedule: self.schedule.clone(),
             warmup_epochs: self.warmup_epochs,
             sgd: SgdParams {
-                momentum: self.momentum,
-                weight_decay: self.weight_decay,
-                clip: (self.clip != 0.0).then_some(self.clip),
+                momentum: self.momentum as f32,
+                weight_decay: self.weight_decay as f32,
+                clip: (clip != 0.0).then_some(clip),
             },
             augment: match self.augment {
                 AugmentChoice::Auto => dataset.default_augment(),

@@ -369,6 +369,8 @@ fn the_configuration_printed_is_the_configuration_run() {
         "train baseline --data digits --arch mlp --out x --epochs 3 --clip 2 --print-config";
     let first = heatsmooth(folder.path(), arguments);
     assert!(first.status.success());
+    let printed = String::from_utf8_lossy(&first.stdout);
+    assert!(printed.contains("\nmomentum = 0.9\n"), "{printed}");
     std::fs::write(folder.path().join("c.toml"), &first.stdout).unwrap();
     let again = heatsmooth(
         folder.path(),
