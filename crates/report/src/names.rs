@@ -19,6 +19,12 @@ pub fn method_name(method: &str) -> (usize, &str) {
     }
 }
 
+/// Whether models of a method classify by an average over noise, so that one pass
+/// without noise says nothing about them.
+pub fn averages(method: &str) -> bool {
+    matches!(method, "smoothadv" | "gaussian")
+}
+
 /// Sorts logs as the paper's tables do: by method, then sigma, then path.
 pub fn sort(logs: &mut [&Log]) {
     logs.sort_by(|a, b| {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use common::{demo, manifest};
 use heatsmooth_report::{Options, ReportError, Warning, build};
-use record::{CertifyRow, Kind, Log, Manifest, Selection, Shard, manifest_path};
+use record::{CertifyRow, Kind, LboundRow, Log, Manifest, Selection, Shard, manifest_path};
 
 fn texts(warnings: &[Warning]) -> Vec<String> {
     warnings.iter().map(ToString::to_string).collect()
@@ -374,4 +374,46 @@ fn a_log_that_decides_one_radius_stands_apart() {
     let row = anytime.lines().nth(1).unwrap();
     // Radius asked, a quarter certified, samples, most, times fewer.
     assert!(row.ends_with(",0.25,0.25,500,100000,200"), "{anytime}");
+}
+
+#[test]
+fn clean_accuracy_is_that_of_the_model_as_it_is_used() {
+    let clean = |method: &str, samples: u32| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certify.tsv");
+        let manifest = common::manifest(Kind::Certify, "cohen", method, 4);
+        let (mut log, _) = Log::open(&path, &manifest, &[CertifyRow::CLEAN_CORRECT]).unwrap();
+        for idx in 0..4 {
+            let extra = vec![f64::from(u8::from(idx < 1))];
+            let row = CertifyRow {
+                idx,
+                extra,
+                ..CertifyRow::default()
+            };
+            log.append(&row).unwrap();
+        }
+        log.finish().unwrap();
+        let path = folder.path().join("lbound.tsv");
+        let mut manifest = common::manifest(Kind::Lbound, "lbound", method, 4);
+        manifest.configuration = serde_json::json!({"samples": samples});
+        let (mut log, _) = Log::open(&path, &manifest, &[""; 0]).unwrap();
+        for idx in 0..4 {
+            let row = LboundRow {
+                idx,
+                correct: idx < 3,
+                ..LboundRow::default()
+            };
+            log.append(&row).unwrap();
+        }
+        log.finish().unwrap();
+        let report = build(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+        let certified = report.tables().find(|t| t.id.starts_with("certified"));
+        let csv = certified.unwrap().to_csv();
+        let cells: Vec<&str> = csv.lines().nth(1).unwrap().rsplit(',').collect();
+        cells[1].to_owned()
+    };
+    // One pass without noise is not how a stochastic model classifies.
+    assert_eq!(clean("heat", 0), "0.25");
+    assert_eq!(clean("gaussian", 100), "0.75");
+    assert_eq!(clean("smoothadv", 0), "");
 }

@@ -6,6 +6,7 @@ use super::{Context, Group, Item, Section, certificates, compare};
 use crate::Warning;
 use crate::figure::{Axis, Figure, Series, nice_step};
 use crate::load::{Log, Rows};
+use crate::names::averages;
 use crate::options::{Denominator, Options};
 use crate::statistics::{Certified, high_probability_accuracy};
 use crate::table::{Best, Cell, Column, Format, Table};
@@ -191,7 +192,7 @@ fn accuracy_table(
             "Share of {} that is right, not abstained on, and certified at least to the radius. \
              ACR is the mean of radius*correct over all images; clean is the accuracy of the model \
              as it is used (one pass for a deterministic one, its noise average for a stochastic \
-             one). Best in bold.",
+             one, from an L-bound or attack log). Best in bold.",
             of_what(denominator)
         ),
         guarantee: group.guarantee(),
@@ -200,11 +201,14 @@ fn accuracy_table(
     }
 }
 
-/// Clean accuracy of the same model on the same data: from the log itself, or
-/// from an L-bound or attack log beside it.
+/// Clean accuracy of the same model on the same data: from the log itself, whose
+/// clean pass is how a deterministic model classifies, or from an L-bound or attack
+/// log beside it.
 fn clean_accuracy(log: &Log, all: &[Log]) -> Option<f64> {
     let share = |right: usize, of: usize| (of > 0).then(|| right as f64 / of as f64);
-    if let Some(column) = log.column(CertifyRow::CLEAN_CORRECT) {
+    let averages = averages(&log.manifest.method);
+    let column = log.column(CertifyRow::CLEAN_CORRECT);
+    if let Some(column) = column.filter(|_| !averages) {
         let rows = rows(log);
         return share(
             rows.iter().filter(|row| row.extra[column] > 0.5).count(),
@@ -215,6 +219,7 @@ fn clean_accuracy(log: &Log, all: &[Log]) -> Option<f64> {
         other.manifest.model.sha256 == log.manifest.model.sha256
             && other.data() == log.data()
             && other.top_k() == log.top_k()
+            && (!averages || other.setting("samples").is_none_or(|samples| samples > 1.0))
     };
     let lbound = all.iter().filter(same).find_map(|other| match &other.rows {
         Rows::Lbound(rows) => share(rows.iter().filter(|row| row.correct).count(), rows.len()),
