@@ -146,7 +146,7 @@ impl Inference {
         };
         let size = block * plan.classes;
         if threads == 1 || count <= block {
-            // Waking a thread and waiting for it would take a tenth of a small
+            // Waking a thread and waiting for it would take a fifth of a small
             // network's pass.
             out.chunks_mut(size).enumerate().for_each(work);
         } else {
