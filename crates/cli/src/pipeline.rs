@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use data::Split;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::commands::{attack, certify, fidelity, lbound, smooth, train};
-use crate::common::Common;
+use crate::common::{Common, open_data};
+use crate::failure::advised;
 use crate::progress::Part;
 
 /// The four models that are compared, in the order in which they are made.
@@ -46,7 +48,7 @@ impl Model {
     /// votes, and is bounded and attacked as an average. A deterministic one is
     /// what one clean pass says.
     fn stochastic(self) -> bool {
-        matches!(self, Self::Gaussian | Self::Smoothadv)
+        report::averages(self.name())
     }
 }
 
@@ -145,6 +147,7 @@ impl Stage {
 impl Pipeline<'_> {
     /// Runs all stages, each from where an earlier run left it.
     pub fn stages(&self) -> Result<()> {
+        self.check()?;
         let stages = Stage::all(self.recipe);
         let work: Vec<f64> = stages.iter().map(|&stage| self.work(stage)).collect();
         let mut done = (0.0, Duration::ZERO);
@@ -170,6 +173,27 @@ impl Pipeline<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses before hours of training what the measurements after it would refuse.
+    fn check(&self) -> Result<()> {
+        let data = open_data(&self.recipe.data, Split::Test, self.root.clone(), None)?;
+        match self.images() {
+            Some(images) if images == 0 || images > data.len() as u64 => Err(advised(
+                format!("--images is {images}"),
+                format!(
+                    "give 1 to {}, the test images of {}",
+                    data.len(),
+                    data.name()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Measured are the first so many test images.
+    fn images(&self) -> Option<u64> {
+        self.images.or(self.recipe.images)
     }
 
     /// Writes the report about everything in the folder.
@@ -285,7 +309,7 @@ impl Pipeline<'_> {
         ] {
             options.insert(key.into(), value);
         }
-        if let Some(images) = self.images.or(self.recipe.images) {
+        if let Some(images) = self.images() {
             let images = json!(format!("0..{images}"));
             options.entry("images").or_insert(images);
         }
@@ -301,7 +325,7 @@ impl Pipeline<'_> {
         let number = |map: &Map<String, Value>, key: &str, or: f64| {
             map.get(key).and_then(Value::as_f64).unwrap_or(or)
         };
-        let images = self.images.or(self.recipe.images).unwrap_or(1000) as f64;
+        let images = self.images().unwrap_or(1000) as f64;
         let of = |model: Model, samples: u32| match model.stochastic() {
             true => f64::from(samples),
             false => 1.0,
@@ -335,6 +359,39 @@ impl Pipeline<'_> {
                 images * ATTACK * samples * number(map, "steps", 20.0)
             }
             Stage::Fidelity => images * number(&self.recipe.fidelity, "samples", 100.0) * 8.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        common: Common,
+    }
+
+    #[test]
+    fn images_that_are_not_there_are_refused_before_any_work() {
+        let recipe = include_str!("../presets/demo.toml");
+        let recipe: Recipe = toml::from_str(recipe).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        for images in [0, 361] {
+            let pipeline = Pipeline {
+                recipe: &recipe,
+                out: &out,
+                root: None,
+                images: Some(images),
+                common: &Line::parse_from(["heatsmooth"]).common,
+            };
+            let error = pipeline.stages().unwrap_err().to_string();
+            assert_eq!(error, format!("--images is {images}"));
+            assert!(!out.exists());
         }
     }
 }

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{ReportError, Warning};
 pub use figure::{Axis, Curve, Figure, Mark, Panel, Panels, Series, Span, Symbol};
+pub use names::averages;
 pub use options::{AttackConvention, Denominator, Options};
 pub use statistics::{
     Interval, Paired, high_probability_accuracy, mean_difference, paired_difference,
