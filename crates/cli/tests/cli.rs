@@ -284,6 +284,44 @@ fn the_shipped_model_knows_a_cat() {
     );
 }
 
+/// The published tables of CIFAR-10 follow from the published logs, and the logs
+/// from the published models.
+#[test]
+fn the_shipped_tables_follow_from_the_shipped_logs_and_models() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results = root.join("results/cifar10");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("report");
+    let arguments = format!(
+        "report results/cifar10 --radii 0,0.1,0.2,0.3 --out {}",
+        out.display()
+    );
+    let said = shown(&root, &arguments);
+    assert!(said.contains("exit code 0"), "{said}");
+    let names = |folder: &Path| {
+        let entries = std::fs::read_dir(folder.join("tables")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let shipped = results.join("report");
+    assert_eq!(names(&out), names(&shipped));
+    for name in names(&out) {
+        let text = |folder: &Path| std::fs::read_to_string(folder.join("tables").join(&name));
+        assert_eq!(text(&out).unwrap(), text(&shipped).unwrap(), "{name:?}");
+    }
+
+    for model in ["baseline", "gaussian", "smoothadv", "heat"] {
+        let weights = std::fs::read(results.join(format!("{model}.safetensors"))).unwrap();
+        for log in ["certify", "lbound", "pgd", "ddn"] {
+            let manifest = results.join(format!("{log}-{model}.json"));
+            let manifest: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
+            assert_eq!(manifest["model"]["sha256"], network::file::sha256(&weights));
+        }
+    }
+}
+
 #[test]
 fn a_model_is_fine_tuned_from_another_ones_weights() {
     let folder = tempfile::tempdir().unwrap();
