@@ -162,14 +162,15 @@ impl Pipeline<'_> {
                 here: work[number],
                 after: work[number + 1..].iter().sum(),
                 done,
+                before: 0.0,
             }));
             let outcome = self.stage(stage);
-            Part::enter(None);
+            let before = Part::enter(None).map_or(0.0, |part| part.before);
             outcome?;
             // What an earlier run had done says nothing about the speed.
             let elapsed = clock.elapsed();
             if elapsed > Duration::from_secs(1) {
-                done = (done.0 + work[number], done.1 + elapsed);
+                done = (done.0 + work[number] * (1.0 - before), done.1 + elapsed);
             }
         }
         Ok(())

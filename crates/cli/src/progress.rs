@@ -23,12 +23,15 @@ pub struct Part {
     pub after: f64,
     /// Work in the parts that this process did, and the time it took.
     pub done: (f64, Duration),
+    /// Share of it that an earlier run did, as its meter was told.
+    pub before: f64,
 }
 
 impl Part {
-    /// Meters made from now on are of this part.
-    pub fn enter(part: Option<Self>) {
-        *PART.lock().expect("nothing panics with the lock") = part;
+    /// Meters made from now on are of this part; gives the one that is left.
+    pub fn enter(part: Option<Self>) -> Option<Self> {
+        let mut current = PART.lock().expect("nothing panics with the lock");
+        std::mem::replace(&mut *current, part)
     }
 
     fn current() -> Option<Self> {
@@ -92,6 +95,10 @@ impl Meter {
         self.first = done;
         self.bar.set_position(done);
         self.bar.reset_eta();
+        let total = self.bar.length().unwrap_or(0);
+        if let Some(part) = &mut *PART.lock().expect("nothing panics with the lock") {
+            part.before = share(done, total);
+        }
     }
 
     /// `done` units are done; `note` says something about them.
@@ -117,9 +124,8 @@ impl Meter {
         let (Some(part), 1..) = (&self.part, here) else {
             return String::new();
         };
-        let share = |units: u64| units as f64 / total.max(1) as f64;
-        let rest = share(total.saturating_sub(done));
-        let left = part.left(share(here), self.started.elapsed(), rest);
+        let rest = share(total.saturating_sub(done), total);
+        let left = part.left(share(here, total), self.started.elapsed(), rest);
         format!(" (everything: {} left)", HumanDuration(left))
     }
 
@@ -145,6 +151,10 @@ impl Meter {
     }
 }
 
+fn share(units: u64, total: u64) -> f64 {
+    units as f64 / total.max(1) as f64
+}
+
 fn console_is_terminal() -> bool {
     use std::io::IsTerminal;
     std::io::stderr().is_terminal()
@@ -161,6 +171,7 @@ mod tests {
             here: 40.0,
             after: 50.0,
             done: (10.0, Duration::from_secs(10)),
+            before: 0.0,
         };
         // 10 + 20 units took 60 seconds; 20 + 50 are left.
         let left = part.left(0.5, Duration::from_secs(50), 0.5);
@@ -168,5 +179,9 @@ mod tests {
         // A quarter was done by an earlier run, a quarter here.
         let left = part.left(0.25, Duration::from_secs(30), 0.5);
         assert_eq!(left, Duration::from_secs(140));
+        // What the earlier run did is known when the part is left.
+        Part::enter(Some(part));
+        Meter::new(true, "images", 400).resume(100);
+        assert_eq!(Part::enter(None).unwrap().before, 0.25);
     }
 }
