@@ -17,6 +17,7 @@ pub mod elementwise;
 mod gemm;
 pub mod geometry;
 pub mod gradient;
+pub mod images;
 pub mod isa;
 pub mod noise;
 pub mod norm;

@@ -32,6 +32,7 @@ pub use file::FileError;
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId};
 pub use init::initialise;
 pub use kernels::geometry::{ConvShape, Padding, Shape, Window};
+pub use kernels::images::Images;
 pub use kernels::isa::Isa;
 pub use model::{Model, ModelInfo};
 pub use noise::{Noise, NoisyImage, Purpose};
