@@ -1,8 +1,8 @@
 //! PyTorch checkpoints.
 #![no_main]
 
+use exchange::pytorch;
 use libfuzzer_sys::fuzz_target;
-use network::exchange::pytorch;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(state_dict) = pytorch::read(bytes) {

@@ -5,7 +5,7 @@
 //! for what comes before the records.
 #![no_main]
 
-use data::{DataError, OpenOptions, Split, open};
+use data::{DataError, OpenOptions, Shape, Split, open};
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/data/src/records.rs"]
@@ -14,10 +14,10 @@ mod scratch;
 
 fuzz_target!(|bytes: &[u8]| {
     // Small images too: a record of CIFAR's own size is long for a fuzzer.
-    for shape in [[32, 32, 3], [8, 8, 1], [2, 3, 3]] {
+    for shape in [Shape::new(32, 32, 3), Shape::new(8, 8, 1), Shape::new(2, 3, 3)] {
         let (mut labels, mut pixels) = (Vec::new(), Vec::new());
         let at = (std::path::Path::new("test_batch.bin"), 7);
-        let size: usize = shape.iter().product();
+        let size = shape.len();
         match records::parse(bytes, shape, 10, at, &mut labels, &mut pixels) {
             Ok(()) => assert_eq!(labels.len(), bytes.len() / (1 + size)),
             Err(error) => assert!(matches!(error, DataError::Label { got: 10.., .. })),

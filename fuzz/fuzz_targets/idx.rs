@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     write("t10k-images-idx3-ubyte", images);
     let name = folder.to_str().expect("plain name");
     if let Ok(dataset) = open(name, Split::Test, &OpenOptions::default()) {
-        let mut image = vec![0.0; dataset.image_len()];
+        let mut image = vec![0.0; dataset.shape().len()];
         for index in 0..dataset.len().min(8) {
             dataset.read(index, &mut image).expect("checked on opening");
             assert!(image.iter().all(|v| (0.0..=1.0).contains(v)));

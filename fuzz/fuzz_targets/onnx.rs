@@ -1,8 +1,8 @@
 //! ONNX models.
 #![no_main]
 
+use exchange::onnx::{self, Fold};
 use libfuzzer_sys::fuzz_target;
-use network::exchange::onnx::{self, Fold};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok((model, _)) = onnx::read(bytes.to_vec(), None) {

@@ -1,9 +1,9 @@
 //! Model files of ours, and other people's safetensors.
 #![no_main]
 
+use exchange::safetensors;
 use libfuzzer_sys::fuzz_target;
 use network::Model;
-use network::exchange::safetensors;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(model) = Model::from_bytes(bytes) {

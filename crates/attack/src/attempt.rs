@@ -1,12 +1,12 @@
 //! What an attack is.
 
-use crate::batch::Batch;
+use crate::challenge::Challenge;
 use crate::error::AttackError;
 use crate::target::Target;
 
 /// The two kinds of attacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum AttackKind {
     /// Anything within `eps` is equally good.
     FixedBudget {
         /// Largest L2 norm.
@@ -23,7 +23,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl AttackKind {
     /// Norm that no result may exceed.
     pub fn budget(&self) -> Option<f64> {
         match *self {
@@ -61,20 +61,20 @@ pub struct Visit<'a> {
     pub success: bool,
 }
 
-/// Perturbs images of a batch, each on its own.
+/// Perturbs images, each on its own.
 pub trait Attack {
     /// `pgd`, `ddn`, ...
     fn name(&self) -> &'static str;
 
     /// Fixed budget or minimal norm.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> AttackKind;
 
-    /// One attempt an image, in order, with pixels in [0, 1]. The batch has
-    /// passed [`Batch::check`].
+    /// One attempt an image, in order, with pixels in [0, 1]. The challenge has
+    /// passed [`Challenge::check`].
     fn perturb(
         &self,
         target: &dyn Target,
-        batch: &Batch<'_>,
+        challenge: &Challenge<'_>,
         observe: &mut dyn FnMut(&Visit<'_>),
     ) -> Result<Vec<Attempt>, AttackError>;
 }

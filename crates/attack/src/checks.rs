@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::attempt::{Attack, Kind};
-use crate::batch::{Batch, Gathered};
+use crate::attempt::{Attack, AttackKind};
+use crate::challenge::Challenge;
 use crate::error::AttackError;
-use crate::outcome::Outcome;
-use crate::summary::Summary;
+use crate::outcome::AttackOutcome;
+use crate::summary::AttackSummary;
 use crate::target::Target;
 
 /// Images looked at before an attack.
@@ -17,7 +17,7 @@ const MANY: f64 = 0.1;
 
 /// A reason to doubt an attack's figures; its text says what to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Warning {
+pub enum AttackWarning {
     /// The same images got different answers.
     Random {
         /// How many did.
@@ -52,14 +52,14 @@ pub enum Warning {
     },
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for AttackWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Random { images, of } => write!(
                 f,
                 "{images} of {of} images got another answer when asked again, so the network is \
                  random and gradients mislead the attack: take the randomness out, or attack its \
-                 average over noise (--sigma and --samples)"
+                 average over noise"
             ),
             Self::ZeroGradient { images, of } => write!(
                 f,
@@ -80,23 +80,25 @@ impl fmt::Display for Warning {
             Self::Floor { images, of, floor } => write!(
                 f,
                 "{images} of {of} distances are the smallest that this number of steps allows \
-                 ({floor:.3}, before rounding to grey levels), the true ones are smaller: raise \
-                 --steps"
+                 ({floor:.3}, before rounding to grey levels), the true ones are smaller: take \
+                 more steps"
             ),
         }
     }
 }
 
-/// Looks at the first images of a batch.
-pub fn before(target: &dyn Target, batch: &Batch<'_>) -> Result<Vec<Warning>, AttackError> {
-    batch.check(target.input(), target.classes())?;
-    let of = batch.len().min(PROBES);
+/// Looks at the first images.
+pub fn before(
+    target: &dyn Target,
+    challenge: &Challenge<'_>,
+) -> Result<Vec<AttackWarning>, AttackError> {
+    challenge.check(target.input(), target.classes())?;
+    let of = challenge.len().min(PROBES);
     if of == 0 {
         return Ok(vec![]);
     }
     let chosen: Vec<usize> = (0..of).collect();
-    let gathered = Gathered::new(batch, &chosen, |i| batch.image(i));
-    let points = gathered.points();
+    let points = challenge.points(&chosen, |i| challenge.images.image(i));
     let first = target.evaluate(&points, 1)?;
     let second = target.evaluate(&points, 1)?;
     let count = |test: &dyn Fn(usize) -> bool| (0..of).filter(|&i| test(i)).count();
@@ -109,19 +111,19 @@ pub fn before(target: &dyn Target, batch: &Batch<'_>) -> Result<Vec<Warning>, At
             || first.judgement.standings[i] != second.judgement.standings[i]
     });
     if images > 0 {
-        warnings.push(Warning::Random { images, of });
+        warnings.push(AttackWarning::Random { images, of });
     }
     let images = count(&|i| gradient(i).iter().all(|&g| g == 0.0));
     if images > 0 {
-        warnings.push(Warning::ZeroGradient { images, of });
+        warnings.push(AttackWarning::ZeroGradient { images, of });
     }
     let images = count(&|i| gradient(i).iter().any(|g| !g.is_finite()));
     if images > 0 {
-        warnings.push(Warning::GradientNotFinite { images, of });
+        warnings.push(AttackWarning::GradientNotFinite { images, of });
     }
-    let outputs = target.outputs(points.images);
+    let outputs = target.outputs(&points.pixels)?;
     if outputs.chunks_exact(target.classes()).all(is_distribution) {
-        warnings.push(Warning::Probabilities);
+        warnings.push(AttackWarning::Probabilities);
     }
     Ok(warnings)
 }
@@ -131,12 +133,12 @@ fn is_distribution(row: &[f32]) -> bool {
 }
 
 /// Looks at what an attack found.
-pub fn after(attack: &dyn Attack, outcomes: &[Outcome]) -> Vec<Warning> {
-    let summary = Summary::new(outcomes);
+pub fn after(attack: &dyn Attack, outcomes: &[AttackOutcome]) -> Vec<AttackWarning> {
+    let summary = AttackSummary::new(outcomes);
     let (images, of) = (summary.at_floor, summary.broken);
     match attack.kind() {
-        Kind::MinimalNorm { floor, .. } if images as f64 > MANY * of as f64 => {
-            vec![Warning::Floor { images, of, floor }]
+        AttackKind::MinimalNorm { floor, .. } if images as f64 > MANY * of as f64 => {
+            vec![AttackWarning::Floor { images, of, floor }]
         }
         _ => vec![],
     }

@@ -1,18 +1,17 @@
 //! What can go wrong, in words that say what was expected.
 
+use network::DeviceError;
+use settings::SettingError;
+
 /// Why an attack did not run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AttackError {
     /// A hyper-parameter makes no sense.
-    #[error("{name}: expected {expected}, got {got}")]
-    Parameter {
-        /// Its name.
-        name: &'static str,
-        /// What it may be.
-        expected: &'static str,
-        /// What it is.
-        got: String,
-    },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The device fails.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// A list has the wrong length.
     #[error("{what}: expected {expected}, got {got}")]
     Length {
@@ -63,21 +62,24 @@ pub enum AttackError {
 
 impl AttackError {
     /// What to do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Parameter { name: "top_k", .. } => {
-                Some("with all classes in the top k, no attack can ever succeed")
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Setting(error) if error.name() == "top-k" => {
+                "with all classes in the top k, no attack can ever succeed"
             }
+            Self::Setting(error) => return error.hint(),
+            Self::Device(error) => return error.hint(),
             Self::Pixel { .. } => {
-                Some("give images scaled to [0, 1]; input normalisation is a layer of the network")
+                "give images scaled to [0, 1]; input normalisation is a layer of the network"
             }
-            Self::Class { .. } => Some("is this the data set that the network was trained on?"),
-            Self::NotFinite { .. } => Some(
+            Self::Class { .. } => "is this the data set that the network was trained on?",
+            Self::NotFinite { .. } => {
                 "the weights overflow or hold NaN, as after a training that diverged: check the \
-                 model on clean images first",
-            ),
-            _ => None,
-        }
+                 model on clean images first"
+            }
+            Self::Length { .. } | Self::Broken { .. } => return None,
+        };
+        Some(hint.into())
     }
 }
 
@@ -87,14 +89,9 @@ pub(crate) fn require(
     name: &'static str,
     expected: &'static str,
     got: impl ToString,
-) -> Result<(), AttackError> {
+) -> Result<(), SettingError> {
     if fine {
         return Ok(());
     }
-    let got = got.to_string();
-    Err(AttackError::Parameter {
-        name,
-        expected,
-        got,
-    })
+    Err(SettingError::value(name, got, expected))
 }

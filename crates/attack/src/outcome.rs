@@ -16,7 +16,7 @@ pub enum Status {
 
 /// An attacked image, as measured by the caller of the attack.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct AttackOutcome {
     /// Number of the image in its data set.
     pub index: u32,
     /// Its class.
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub image: Vec<f32>,
 }
 
-impl Outcome {
+impl AttackOutcome {
     /// The goal is met, by the attack or from the start.
     pub fn success(&self) -> bool {
         matches!(self.status, Status::AlreadyWrong | Status::Broken)

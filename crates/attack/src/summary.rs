@@ -1,10 +1,10 @@
 //! Figures over many outcomes.
 
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{AttackOutcome, Status};
 
 /// Median and mean of L2 distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Distances {
+pub struct AttackDistances {
     /// The middle one.
     pub median: f64,
     /// Their average.
@@ -13,7 +13,7 @@ pub struct Distances {
 
 /// Counts and distances of an attack on many images.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
+pub struct AttackSummary {
     /// All images.
     pub images: usize,
     /// Of these, not attacked because the clean image met the goal.
@@ -27,14 +27,14 @@ pub struct Summary {
     /// Broken among the attacked; `None` if nothing was attacked.
     pub success_rate: Option<f64>,
     /// Over the broken images; `None` if there are none.
-    pub distances: Option<Distances>,
+    pub distances: Option<AttackDistances>,
     /// Broken images whose distance is set by the number of steps.
     pub at_floor: usize,
 }
 
-impl Summary {
+impl AttackSummary {
     /// Counts outcomes. A failure is a failure, never a distance.
-    pub fn new(outcomes: &[Outcome]) -> Self {
+    pub fn new(outcomes: &[AttackOutcome]) -> Self {
         let count = |status| outcomes.iter().filter(|o| o.status == status).count();
         let (broken, failed) = (count(Status::Broken), count(Status::Failed));
         let attacked = broken + failed;
@@ -56,25 +56,25 @@ impl Summary {
     }
 }
 
-impl Distances {
+impl AttackDistances {
     /// The paper's convention: over all images that are not left out, those already wrong at 0 and
     /// failures at the norm of what the attack gave back (about `eps` for PGD,
     /// 0 for DDN), with the lower of two middle values as median.
-    pub fn paper_convention(outcomes: &[Outcome]) -> Option<Self> {
+    pub fn paper_convention(outcomes: &[AttackOutcome]) -> Option<Self> {
         let counted = outcomes.iter().filter(|o| o.status != Status::LeftOut);
         let mut distances: Vec<f64> = counted.map(|o| o.last_l2).collect();
         statistics(&mut distances, true)
     }
 }
 
-fn statistics(values: &mut [f64], lower: bool) -> Option<Distances> {
+fn statistics(values: &mut [f64], lower: bool) -> Option<AttackDistances> {
     let n = values.len();
     if n == 0 {
         return None;
     }
     values.sort_by(f64::total_cmp);
     let below = values[(n - 1) / 2];
-    Some(Distances {
+    Some(AttackDistances {
         median: if lower {
             below
         } else {

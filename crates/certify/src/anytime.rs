@@ -1,6 +1,6 @@
 //! Anytime certificates: when to look, and when to stop.
 
-use crate::plan::{Certify, Goal};
+use crate::plan::{Certify, StopRule};
 use crate::radius::cohen;
 use crate::statistics::ConfidenceSequence;
 
@@ -47,7 +47,7 @@ pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>)
         sequence.lower(hits, plan.n.into())
     };
     match goal {
-        Goal::Radius(goal) => {
+        StopRule::Radius(goal) => {
             let reaches = |p: f64| p > 0.5 && cohen(plan.sigma, p) >= goal;
             if reaches(p_lower) {
                 (true, Some(Decision::AtLeast))
@@ -57,7 +57,7 @@ pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>)
                 (!reaches(at_cap(1.0)), Some(Decision::Undecided))
             }
         }
-        Goal::Tolerance(tolerance) => {
+        StopRule::Tolerance(tolerance) => {
             let share = (f64::from(n_a) + 1.0) / (f64::from(n) + 2.0);
             let error = (share * (1.0 - share) / f64::from(n)).sqrt();
             let rate = (share + 2.0 * error).min(1.0);

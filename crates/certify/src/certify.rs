@@ -1,11 +1,11 @@
 //! CERTIFY: one image's certificate from the votes of its noisy copies.
 
-use network::{Classify, Purpose};
+use network::{Classify, Images, Purpose};
 
-use crate::Error;
+use crate::CertifyError;
 use crate::anytime::{Decision, look, next_check};
 use crate::image::Image;
-use crate::observer::{Mapped, Observer};
+use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{Certify, Select};
 use crate::radius::{cohen, lecuyer, li};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
@@ -30,14 +30,14 @@ pub struct Certificate {
     pub lecuyer: f64,
     /// Radius of Li et al. from the same counts.
     pub li: f64,
-    /// With [`Goal::Radius`](crate::Goal::Radius): what was decided. Class and radius are
+    /// With [`StopRule::Radius`](crate::StopRule::Radius): what was decided. Class and radius are
     /// what `p_lower` proves in any case, so a smaller radius is not lost.
     pub decision: Option<Decision>,
 }
 
 /// One image's certificate and what it took.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct CertifyOutcome {
     /// The image.
     pub index: u32,
     /// Its class.
@@ -64,22 +64,22 @@ pub struct Outcome {
 /// A plan that makes no sense ([`Certify::check`]); an image of the wrong size,
 /// outside [0, 1], NaN, or with an impossible label; a network whose output is not
 /// finite. Images before the offending one have been delivered.
-pub fn certify_all<'a>(
+pub fn certify_all(
     model: &(impl Classify + ?Sized),
-    images: impl IntoIterator<Item = Image<'a>>,
+    images: impl IntoIterator<Item = Images>,
     plan: &Certify,
     batch: usize,
-    observer: &mut (impl Observer<Outcome> + ?Sized),
-) -> Result<(), Error> {
+    observer: &mut (impl OutcomeObserver<CertifyOutcome> + ?Sized),
+) -> Result<(), CertifyError> {
     plan.check(model.classes())?;
-    let map = |finished: Finished<'a, Certifier<'_>>| {
+    let map = |finished: Finished<Certifier<'_>>| {
         let Finished {
             image,
             task,
             seconds,
         } = finished;
         let by_noise = plan.selects_by_noise();
-        Outcome {
+        CertifyOutcome {
             index: image.index,
             label: image.label,
             clean: task.clean,
@@ -117,7 +117,7 @@ impl<'p> Start for Plan<'p> {
         }
     }
 
-    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>> {
+    fn start(&mut self, images: &[Image], logits: &[f32]) -> Vec<Result<Self::Task, CertifyError>> {
         let rows = logits.chunks_exact(logits.len() / images.len());
         images
             .iter()
@@ -146,7 +146,7 @@ struct Certifier<'p> {
 }
 
 impl<'p> Certifier<'p> {
-    fn new(plan: &'p Certify, image: &Image<'_>, clean_logits: &[f32]) -> Self {
+    fn new(plan: &'p Certify, image: &Image, clean_logits: &[f32]) -> Self {
         let chosen = match plan.select {
             _ if plan.follows_label() => vec![image.label],
             Select::Clean => top_k(clean_logits, plan.top_k),

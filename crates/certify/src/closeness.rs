@@ -1,6 +1,6 @@
 //! Fidelity over a data set: how much of the gap was closed, and at which sigma.
 
-use crate::fidelity::{Distances, Fidelity, FidelityOutcome};
+use crate::fidelity::{Fidelity, FidelityDistances, FidelityOutcome};
 
 /// The noise level at which the average of f fits v best.
 ///
@@ -66,7 +66,7 @@ struct LevelSums {
 }
 
 impl LevelSums {
-    fn add(&mut self, at: &Distances, lower: Option<&Distances>) {
+    fn add(&mut self, at: &FidelityDistances, lower: Option<&FidelityDistances>) {
         self.v += at.v * at.v;
         self.f += at.f * at.f;
         self.error += at.standard_error * at.standard_error;

@@ -1,22 +1,18 @@
 //! What can be wrong with a request, and what to do about it.
 
+use network::DeviceError;
+use settings::SettingError;
 use thiserror::Error;
 
 /// A plan that makes no sense, or an image or network that cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum Error {
-    /// Sigma is not a positive number.
-    #[error("sigma must be a number above 0, got {got}")]
-    Sigma {
-        /// What was given.
-        got: f64,
-    },
-    /// Alpha is not a probability.
-    #[error("alpha must lie strictly between 0 and 1, got {got}")]
-    Alpha {
-        /// What was given.
-        got: f64,
-    },
+pub enum CertifyError {
+    /// A parameter makes no sense.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The device fails.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// Even if every sample is a hit, the bound stays too low.
     #[error(
         "n = {n} samples can never {purpose} at alpha = {alpha}: {}",
@@ -31,36 +27,6 @@ pub enum Error {
         alpha: f64,
         /// The smallest sufficient n, if there is one.
         needed: Option<u32>,
-    },
-    /// No samples where some are needed.
-    #[error("{name} must be at least 1, got 0")]
-    Zero {
-        /// The parameter.
-        name: &'static str,
-    },
-    /// A mean over fewer than 2 samples has no standard error.
-    #[error("an average needs at least 2 samples, got {got}")]
-    FewSamplesToAverage {
-        /// What was given.
-        got: u32,
-    },
-    /// A radius, tolerance or noise level is not a usable number.
-    #[error("the {name} must be a number {at_least} 0, got {got}")]
-    Number {
-        /// What it is.
-        name: &'static str,
-        /// "of at least" or "above".
-        at_least: &'static str,
-        /// What was given.
-        got: f64,
-    },
-    /// k is 0 or not below the number of classes.
-    #[error("top-k needs k between 1 and {}, got {got}", classes.saturating_sub(1))]
-    TopK {
-        /// What was given.
-        got: usize,
-        /// Classes of the network.
-        classes: usize,
     },
     /// Two networks that should see the same images and classes do not.
     #[error("the networks differ: one has input {} and {} classes, the other {} and {}", first.0, first.1, second.0, second.1)]
@@ -108,16 +74,12 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl CertifyError {
     /// What to do next.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Sigma { .. } => "sigma is the standard deviation of the noise in units of \
-                pixels scaled to [0, 1]; usual values are 0.1 to 1"
-                .to_owned(),
-            Self::Alpha { .. } => {
-                "alpha is the probability that a certificate is wrong; 0.001 is usual".to_owned()
-            }
+            Self::Setting(error) => return setting_hint(error),
+            Self::Device(error) => return error.hint(),
             Self::TooFewSamples {
                 needed: Some(needed),
                 ..
@@ -126,13 +88,6 @@ impl Error {
             }
             Self::TooFewSamples { needed: None, .. } => {
                 "ask for a smaller radius, or use a larger sigma".to_owned()
-            }
-            Self::FewSamplesToAverage { .. } => {
-                "100 samples are usual; the standard error falls with their square root".to_owned()
-            }
-            Self::Zero { .. } | Self::Number { .. } => return None,
-            Self::TopK { classes, .. } => {
-                format!("with k = {classes} every image would be right")
             }
             Self::Networks { .. } => {
                 "compare a network with the one it was smoothed from".to_owned()
@@ -154,4 +109,17 @@ impl Error {
             }
         })
     }
+}
+
+fn setting_hint(error: &SettingError) -> Option<String> {
+    let hint = match error.name() {
+        "sigma" => {
+            "sigma is the standard deviation of the noise in units of pixels scaled to [0, 1]; \
+             usual values are 0.1 to 1"
+        }
+        "alpha" => "alpha is the probability that a certificate is wrong; 0.001 is usual",
+        "top-k" => "with all classes in the top k every image would be right",
+        _ => return error.hint(),
+    };
+    Some(hint.into())
 }

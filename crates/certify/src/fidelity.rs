@@ -1,13 +1,37 @@
 //! Fidelity: how close v(x) is to the Gaussian average of f at x.
 
-use network::{Classify, Noise, Purpose};
+use network::{Classify, Images, Noise, Purpose};
 
-use crate::Error;
+use settings::{SettingError, settings};
+
+use crate::CertifyError;
 use crate::image::{Image, finite};
-use crate::observer::{Mapped, Observer};
+use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::check_sigma;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use network::logits::{argmax, softmax};
+
+settings! {
+    /// What can be said about a measurement of fidelity;
+    /// [`FidelityParams::plan`] makes a [`Fidelity`] of it.
+    pub struct FidelityParams {
+        /// Noisy copies an average.
+        samples: u32 = 100,
+    }
+}
+
+impl FidelityParams {
+    /// The plan at this noise level; further levels go from 0 to 4 sigma.
+    pub fn plan(&self, sigma: f64, seed: u64) -> Fidelity {
+        const FACTORS: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0];
+        Fidelity {
+            sigma,
+            samples: self.samples,
+            levels: FACTORS.map(|f| f * sigma).to_vec(),
+            seed,
+        }
+    }
+}
 
 /// Compares v with the Monte-Carlo average of f over `samples` noisy copies, at
 /// `sigma` and at each of `levels`, with the same noise scaled, so that the
@@ -26,19 +50,13 @@ pub struct Fidelity {
 }
 
 impl Fidelity {
-    /// 100 samples; levels from 0 to 4 sigma.
+    /// The defaults at this sigma.
     pub fn new(sigma: f64) -> Self {
-        const FACTORS: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0];
-        Self {
-            sigma,
-            samples: 100,
-            levels: FACTORS.map(|f| f * sigma).to_vec(),
-            seed: 0,
-        }
+        FidelityParams::default().plan(sigma, 0)
     }
 
     /// Sigma and the levels, in increasing order, each once.
-    pub(crate) fn all_levels(&self) -> Vec<f64> {
+    pub fn all_levels(&self) -> Vec<f64> {
         let mut levels = self.levels.clone();
         levels.push(self.sigma);
         levels.sort_by(f64::total_cmp);
@@ -50,21 +68,17 @@ impl Fidelity {
     ///
     /// # Errors
     /// Sigma or a level out of range, fewer than 2 samples.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), CertifyError> {
         check_sigma(self.sigma)?;
         if let Some(level) = self
             .levels
             .iter()
             .find(|level| !(**level >= 0.0 && level.is_finite()))
         {
-            return Err(Error::Number {
-                name: "noise level",
-                at_least: "of at least",
-                got: *level,
-            });
+            return Err(SettingError::value("noise level", level, "at least 0").into());
         }
         if self.samples < 2 {
-            return Err(Error::FewSamplesToAverage { got: self.samples });
+            return Err(SettingError::value("samples", self.samples, "at least 2").into());
         }
         Ok(())
     }
@@ -73,7 +87,7 @@ impl Fidelity {
 /// Distances to the average `mean f(x + eta)`, in one space (logits or
 /// probabilities).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Distances {
+pub struct FidelityDistances {
     /// `||v(x) - mean||`.
     pub v: f64,
     /// `||f(x) - mean||`: what no smoothing at all scores.
@@ -95,9 +109,9 @@ pub struct AtLevel {
     /// The noise.
     pub sigma: f64,
     /// Of logits.
-    pub logits: Distances,
+    pub logits: FidelityDistances,
     /// Of softmax outputs.
-    pub probabilities: Distances,
+    pub probabilities: FidelityDistances,
 }
 
 /// The fidelity of one image.
@@ -124,17 +138,17 @@ impl FidelityOutcome {
 ///
 /// # Errors
 /// As [`certify_all`](crate::certify_all); networks of different shape.
-pub fn fidelity_all<'a>(
+pub fn fidelity_all(
     v: &(impl Classify + ?Sized),
     f: &(impl Classify + ?Sized),
-    images: impl IntoIterator<Item = Image<'a>>,
+    images: impl IntoIterator<Item = Images>,
     plan: &Fidelity,
     batch: usize,
-    observer: &mut (impl Observer<FidelityOutcome> + ?Sized),
-) -> Result<(), Error> {
+    observer: &mut (impl OutcomeObserver<FidelityOutcome> + ?Sized),
+) -> Result<(), CertifyError> {
     plan.check()?;
     if (v.input(), v.classes()) != (f.input(), f.classes()) {
-        return Err(Error::Networks {
+        return Err(CertifyError::Networks {
             first: (v.input().to_string(), v.classes()),
             second: (f.input().to_string(), f.classes()),
         });
@@ -143,7 +157,7 @@ pub fn fidelity_all<'a>(
                    image,
                    task,
                    seconds,
-               }: Finished<'a, Averages<'_>>| FidelityOutcome {
+               }: Finished<Averages<'_>>| FidelityOutcome {
         index: image.index,
         label: image.label,
         levels: task.distances(),
@@ -165,14 +179,17 @@ impl<'p, V: Classify + ?Sized> Start for Plan<'p, V> {
         self.plan.samples
     }
 
-    fn start(&mut self, images: &[Image<'_>], f: &[f32]) -> Vec<Result<Self::Task, Error>> {
+    fn start(&mut self, images: &[Image], f: &[f32]) -> Vec<Result<Self::Task, CertifyError>> {
         let classes = self.v.classes();
         let pixels: Vec<f32> = images
             .iter()
             .flat_map(|image| image.pixels.iter().copied())
             .collect();
         let mut v = vec![0.0; images.len() * classes];
-        self.v.logits(&pixels, &mut v);
+        if let Err(error) = self.v.logits(&pixels, &mut v) {
+            let failed = || Err(CertifyError::from(error.clone()));
+            return images.iter().map(|_| failed()).collect();
+        }
         let rows = v.chunks_exact(classes).zip(f.chunks_exact(classes));
         images
             .iter()
@@ -224,7 +241,7 @@ impl Sums {
             .collect()
     }
 
-    fn distances(&self, lower: Option<&Self>) -> Distances {
+    fn distances(&self, lower: Option<&Self>) -> FidelityDistances {
         let n = f64::from(self.n.max(1));
         let mean = self.mean();
         let distance = |point: &[f64]| {
@@ -239,7 +256,7 @@ impl Sums {
             (squares - sum * sum / n).max(0.0) / ((n - 1.0).max(1.0) * n)
         };
         let variances: f64 = self.sum.iter().zip(&self.squares).map(variance).sum();
-        Distances {
+        FidelityDistances {
             v: distance(&self.v),
             f: distance(&self.f),
             standard_error: variances.sqrt(),
@@ -303,7 +320,7 @@ impl Task for Averages<'_> {
         let noise = Noise {
             seed: self.plan.seed,
             purpose: Purpose::Fidelity,
-            sigma: *level as f32,
+            sigma: *level,
         };
         Some(Request {
             noise,

@@ -1,37 +1,42 @@
 //! Images to be judged, and what makes them or their logits unusable.
 
-use std::borrow::Cow;
+use network::{Classify, Images};
 
-use network::Classify;
+use crate::CertifyError;
 
-use crate::Error;
-
-/// An image to be judged.
+/// One of the images to be judged, while it is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Image<'a> {
-    /// Its number in its data set. Part of the noise's key, so that shards and
-    /// restarts see the same noise.
+pub(crate) struct Image {
     pub index: u32,
-    /// Its class.
     pub label: usize,
-    /// Pixels scaled to [0, 1], NHWC.
-    pub pixels: Cow<'a, [f32]>,
+    pub pixels: Vec<f32>,
+}
+
+/// Images one by one.
+pub(crate) fn singles(images: impl IntoIterator<Item = Images>) -> impl Iterator<Item = Image> {
+    images.into_iter().flat_map(|images| {
+        (0..images.len()).map(move |place| Image {
+            index: images.indices[place],
+            label: images.labels[place] as usize,
+            pixels: images.image(place).to_vec(),
+        })
+    })
 }
 
 /// Refuses logits that are not finite.
-pub(crate) fn finite(logits: &[f32], image: u32) -> Result<(), Error> {
+pub(crate) fn finite(logits: &[f32], image: u32) -> Result<(), CertifyError> {
     if logits.iter().all(|logit| logit.is_finite()) {
         Ok(())
     } else {
-        Err(Error::Output { image })
+        Err(CertifyError::Output { image })
     }
 }
 
 /// Refuses an image that the model cannot judge.
-pub(crate) fn check(image: &Image<'_>, model: &(impl Classify + ?Sized)) -> Result<(), Error> {
+pub(crate) fn check(image: &Image, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
     let (expected, got) = (model.input().len(), image.pixels.len());
     if got != expected {
-        return Err(Error::Size {
+        return Err(CertifyError::Size {
             image: image.index,
             expected,
             got,
@@ -44,7 +49,7 @@ pub(crate) fn check(image: &Image<'_>, model: &(impl Classify + ?Sized)) -> Resu
         .position(|value| !(0.0..=1.0).contains(value));
     if let Some(position) = position {
         let got = image.pixels[position];
-        return Err(Error::Pixel {
+        return Err(CertifyError::Pixel {
             image: image.index,
             position,
             got,
@@ -52,7 +57,7 @@ pub(crate) fn check(image: &Image<'_>, model: &(impl Classify + ?Sized)) -> Resu
     }
     let classes = model.classes();
     if image.label >= classes {
-        return Err(Error::Label {
+        return Err(CertifyError::Label {
             image: image.index,
             label: image.label,
             classes,

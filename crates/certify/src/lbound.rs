@@ -1,13 +1,39 @@
 //! The L-bound: a radius from the Lipschitz constant of a Gaussian average.
 
-use network::{Classify, Noise, Purpose};
+use network::{Classify, Images, Noise, Purpose};
 
-use crate::Error;
+use settings::settings;
+
+use crate::CertifyError;
 use crate::image::Image;
-use crate::observer::{Mapped, Observer};
-use crate::plan::check_sigma;
+use crate::observer::{Mapped, OutcomeObserver};
+use crate::plan::{check_sigma, check_top_k};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use network::logits::{argmax, in_top_k, softmax};
+
+settings! {
+    /// What can be said about an L-bound; [`LBoundParams::plan`] makes an
+    /// [`LBound`] of it.
+    pub struct LBoundParams {
+        /// Average over M noisy copies, for stochastic models; 0: the network
+        /// itself.
+        samples: u32 = 0,
+        /// How many classes count as right.
+        top_k: usize = 1,
+    }
+}
+
+impl LBoundParams {
+    /// The plan at this noise level.
+    pub fn plan(&self, sigma: f64, seed: u64) -> LBound {
+        LBound {
+            sigma,
+            samples: self.samples,
+            top_k: self.top_k,
+            seed,
+        }
+    }
+}
 
 /// The paper's L-bound (theorem 2). The Gaussian average of a function with values
 /// in [0, 1] has Lipschitz constant `sqrt(2/pi)/sigma`, so ranks k and k+1 of its
@@ -35,26 +61,16 @@ pub struct LBound {
 impl LBound {
     /// The deterministic bound, top-1.
     pub fn new(sigma: f64) -> Self {
-        Self {
-            sigma,
-            samples: 0,
-            top_k: 1,
-            seed: 0,
-        }
+        LBoundParams::default().plan(sigma, 0)
     }
 
     /// Refuses what makes no sense for a network with this number of classes.
     ///
     /// # Errors
     /// Sigma or k out of range.
-    pub fn check(&self, classes: usize) -> Result<(), Error> {
+    pub fn check(&self, classes: usize) -> Result<(), CertifyError> {
         check_sigma(self.sigma)?;
-        if self.top_k == 0 || self.top_k >= classes {
-            return Err(Error::TopK {
-                got: self.top_k,
-                classes,
-            });
-        }
+        check_top_k(self.top_k, classes)?;
         Ok(())
     }
 }
@@ -91,19 +107,19 @@ pub fn lbound_radius(sigma: f64, p_label: f64, p_other: f64) -> f64 {
 ///
 /// # Errors
 /// As [`certify_all`](crate::certify_all).
-pub fn lbound_all<'a>(
+pub fn lbound_all(
     model: &(impl Classify + ?Sized),
-    images: impl IntoIterator<Item = Image<'a>>,
+    images: impl IntoIterator<Item = Images>,
     plan: &LBound,
     batch: usize,
-    observer: &mut (impl Observer<Bound> + ?Sized),
-) -> Result<(), Error> {
+    observer: &mut (impl OutcomeObserver<Bound> + ?Sized),
+) -> Result<(), CertifyError> {
     plan.check(model.classes())?;
     let map = |Finished {
                    image,
                    task,
                    seconds,
-               }: Finished<'a, Mean<'_>>| {
+               }: Finished<Mean<'_>>| {
         let p = task.mean();
         let k = plan.top_k;
         let p_label = p[image.label];
@@ -154,7 +170,7 @@ impl<'p> Start for Plan<'p> {
         self.0.samples
     }
 
-    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>> {
+    fn start(&mut self, images: &[Image], logits: &[f32]) -> Vec<Result<Self::Task, CertifyError>> {
         let classes = logits.len() / images.len();
         let mean = |row: &[f32]| {
             let mut task = Mean {
@@ -205,7 +221,7 @@ impl Task for Mean<'_> {
         let noise = Noise {
             seed,
             purpose: Purpose::Prediction,
-            sigma: sigma as f32,
+            sigma,
         };
         (self.n < samples).then(|| Request {
             noise,

@@ -11,13 +11,34 @@
 //! Whatever the batch size, number of threads, shard or restart, an image's result
 //! is the same to the bit: its noise is a function of (seed, purpose, image,
 //! sample), and its samples are looked at in order.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use heatsmooth_certify::{CertifyOutcome, CertifyParams, certify_all};
+//! use network::architecture::{Task, build};
+//! use network::{Images, Model, ModelInfo, Reference, Shape};
+//!
+//! let graph = build("mlp", &Task::new(Shape::new(8, 8, 1), 10))?;
+//! let network = Reference::<f32>::new(&Model::initialised(graph, 0, ModelInfo::default()));
+//! let mut images = Images::new(Shape::new(8, 8, 1));
+//! images.push(0, 3, &[0.5; 64]);
+//!
+//! let plan = CertifyParams { n0: 10, n: 50, ..CertifyParams::default() }.plan(0.25, 0)?;
+//! let mut observer = |outcome: CertifyOutcome| {
+//!     println!("certified radius {}", outcome.certificate.radius);
+//!     ControlFlow::Continue(())
+//! };
+//! certify_all(&network, [images], &plan, 64, &mut observer)?;
+//! println!("{}", plan.guarantee());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod anytime;
 mod certify;
 mod closeness;
 mod error;
 mod fidelity;
-mod guarantee;
 mod image;
 mod lbound;
 mod observer;
@@ -25,16 +46,18 @@ mod plan;
 mod predict;
 pub mod radius;
 mod sample;
+mod smoothing;
 pub mod statistics;
 
 pub use anytime::Decision;
-pub use certify::{Certificate, Outcome, certify_all};
+pub use certify::{Certificate, CertifyOutcome, certify_all};
 pub use closeness::{Closeness, EffectiveSigma, FidelitySummary};
-pub use error::Error;
-pub use fidelity::{AtLevel, Distances, Fidelity, FidelityOutcome, fidelity_all};
-pub use guarantee::{About, Guarantee};
-pub use image::Image;
-pub use lbound::{Bound, Centre, LBound, LBoundSummary, lbound_all, lbound_radius};
-pub use observer::Observer;
-pub use plan::{Certify, Goal, Select, TopKRule};
-pub use predict::{Predict, Prediction, predict_all};
+pub use error::CertifyError;
+pub use fidelity::{
+    AtLevel, Fidelity, FidelityDistances, FidelityOutcome, FidelityParams, fidelity_all,
+};
+pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
+pub use observer::OutcomeObserver;
+pub use plan::{Certify, CertifyParams, Select, StopRule, TopKRule};
+pub use predict::{Predict, PredictParams, Prediction, predict_all};
+pub use smoothing::{Norm, Smoothing};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 /// Who is told about results: a closure, or something that also shows progress.
-pub trait Observer<T> {
+pub trait OutcomeObserver<T> {
     /// The next image's result, in the order of the images. Breaking ends the
     /// work.
     fn outcome(&mut self, outcome: T) -> ControlFlow<()>;
@@ -12,7 +12,7 @@ pub trait Observer<T> {
     fn samples(&mut self, _count: usize) {}
 }
 
-impl<T, F: FnMut(T) -> ControlFlow<()>> Observer<T> for F {
+impl<T, F: FnMut(T) -> ControlFlow<()>> OutcomeObserver<T> for F {
     fn outcome(&mut self, outcome: T) -> ControlFlow<()> {
         self(outcome)
     }
@@ -24,7 +24,9 @@ pub(crate) struct Mapped<'o, O: ?Sized, F> {
     pub map: F,
 }
 
-impl<T, U, O: Observer<U> + ?Sized, F: FnMut(T) -> U> Observer<T> for Mapped<'_, O, F> {
+impl<T, U, O: OutcomeObserver<U> + ?Sized, F: FnMut(T) -> U> OutcomeObserver<T>
+    for Mapped<'_, O, F>
+{
     fn outcome(&mut self, outcome: T) -> ControlFlow<()> {
         self.observer.outcome((self.map)(outcome))
     }

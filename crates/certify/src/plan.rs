@@ -1,42 +1,113 @@
 //! The parameters of CERTIFY, and whether they make sense.
 
 use network::{Noise, Purpose};
+use record::{About, Guarantee};
+use settings::{SettingError, choices, settings};
 
-use crate::Error;
+use crate::CertifyError;
 use crate::radius::cohen;
 use crate::statistics::{ConfidenceSequence, clopper_pearson_lower};
 
-/// How the class to be certified is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Select {
-    /// The most frequent class of `n0` noisy copies: Cohen's, for stochastic
-    /// models.
-    #[default]
-    Noise,
-    /// `argmax v(x)`: the paper's, for a deterministic v. One clean pass, no
-    /// selection samples.
-    Clean,
+choices! {
+    /// How the class to be certified is chosen.
+    pub enum Select {
+        /// The most frequent class of `n0` noisy copies: Cohen's, for stochastic
+        /// models.
+        Noise = "noise",
+        /// `argmax v(x)`: the paper's, for a deterministic v. One clean pass, no
+        /// selection samples.
+        Clean = "clean",
+    }
 }
 
-/// What a top-k certificate with k > 1 counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopKRule {
-    /// The paper's: `argmax v(x+eta)` is in S, where S is the top k of v(x) (or of
-    /// the `n0` votes). Correct if the label is in S. This bounds the mass of S; it
-    /// does not say that the label stays among the top k.
-    Paper,
-    /// The label's class is among the top k of `v(x+eta)`. Its certificate
-    /// says: for every perturbation below the radius, the label is among the top k of
-    /// the perturbed image's noisy copies more often than not. (That set of
-    /// classes has at most `2k-1` members.) No class is chosen, no selection
-    /// samples.
-    #[default]
-    Sound,
+choices! {
+    /// What a top-k certificate with k > 1 counts.
+    pub enum TopKRule {
+        /// The paper's: `argmax v(x+eta)` is in S, where S is the top k of v(x) (or of
+        /// the `n0` votes). Correct if the label is in S. This bounds the mass of S; it
+        /// does not say that the label stays among the top k.
+        Paper = "paper",
+        /// The label's class is among the top k of `v(x+eta)`. Its certificate
+        /// says: for every perturbation below the radius, the label is among the top k of
+        /// the perturbed image's noisy copies more often than not. (That set of
+        /// classes has at most `2k-1` members.) No class is chosen, no selection
+        /// samples.
+        Sound = "sound",
+    }
+}
+
+settings! {
+    /// What can be said about a certification; [`CertifyParams::plan`] makes a
+    /// [`Certify`] of it.
+    pub struct CertifyParams {
+        /// Samples that choose the class.
+        n0: u32 = 100,
+        /// Samples that estimate its probability; at most so many with anytime.
+        n: u32 = 10_000,
+        /// Failure probability, for each image.
+        alpha: f64 = 0.001,
+        /// How the class is chosen: noise (n0 samples) or clean (argmax v(x), for a
+        /// deterministic v).
+        select: Select = Select::Noise,
+        /// How many classes count as right.
+        top_k: usize = 1,
+        /// What a top-k certificate counts: sound or paper.
+        rule: TopKRule = TopKRule::Sound,
+        /// Stop an image early, by an anytime confidence sequence.
+        anytime: bool = false,
+        /// With anytime: stop when "radius >= R" is decided.
+        radius: Option<f64> = None,
+        /// With anytime: stop when the radius can hardly grow by more than this
+        /// [default: sigma/50].
+        tolerance: Option<f64> = None,
+    }
+}
+
+impl CertifyParams {
+    /// The plan at this noise level.
+    ///
+    /// # Errors
+    /// Settings that contradict each other.
+    pub fn plan(&self, sigma: f64, seed: u64) -> Result<Certify, SettingError> {
+        let anytime = match (self.anytime, self.radius, self.tolerance) {
+            (true, Some(_), Some(_)) => {
+                return Err(SettingError::Ineffective {
+                    name: "tolerance".into(),
+                    reason: "radius says when to stop".into(),
+                });
+            }
+            (false, None, None) => None,
+            (false, radius, _) => {
+                let name = if radius.is_some() {
+                    "radius"
+                } else {
+                    "tolerance"
+                };
+                return Err(SettingError::Ineffective {
+                    name: name.into(),
+                    reason: "only an anytime certificate stops early".into(),
+                });
+            }
+            (true, Some(radius), None) => Some(StopRule::Radius(radius)),
+            (true, None, tolerance) => Some(StopRule::Tolerance(tolerance.unwrap_or(sigma / 50.0))),
+        };
+        Ok(Certify {
+            sigma,
+            n0: self.n0,
+            n: self.n,
+            alpha: self.alpha,
+            select: self.select,
+            top_k: self.top_k,
+            rule: self.rule,
+            anytime,
+            seed,
+        })
+    }
 }
 
 /// When an anytime certificate stops before `n` samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Goal {
+pub enum StopRule {
     /// When "radius >= R" is decided either way.
     Radius(f64),
     /// When the radius can hardly grow by more than this, at the cap `n`.
@@ -53,18 +124,6 @@ pub enum Goal {
 ///           inf { p < A/n : M_n(p) < 1/alpha }   (anytime, ConfidenceSequence)
 /// radius  = sigma * Phi^-1(p_lower)   if p_lower > 1/2, else abstain
 /// ```
-///
-/// | field | default | purpose | range |
-/// |---|---|---|---|
-/// | `sigma` | - | noise, in units of pixels scaled to [0, 1] | above 0 |
-/// | `n0` | 100 | samples that choose the class | at least 1 with [`Select::Noise`] |
-/// | `n` | 10,000 | samples that estimate its probability (anytime: at most) | enough to certify at `alpha` |
-/// | `alpha` | 0.001 | probability of a wrong certificate, per image | between 0 and 1 |
-/// | `select` | noise | how the class is chosen | |
-/// | `top_k` | 1 | how many classes count as right | below the number of classes |
-/// | `rule` | sound | what is counted where `top_k` > 1 | |
-/// | `anytime` | none | when to stop early | at least 0, above 0 |
-/// | `seed` | 0 | of the noise | |
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certify {
     /// Standard deviation of the noise.
@@ -82,7 +141,7 @@ pub struct Certify {
     /// What is counted where `top_k > 1`.
     pub rule: TopKRule,
     /// When to stop early.
-    pub anytime: Option<Goal>,
+    pub anytime: Option<StopRule>,
     /// Seed of the noise.
     pub seed: u64,
 }
@@ -90,17 +149,8 @@ pub struct Certify {
 impl Certify {
     /// The defaults at this sigma.
     pub fn new(sigma: f64) -> Self {
-        Self {
-            sigma,
-            n0: 100,
-            n: 10_000,
-            alpha: 0.001,
-            select: Select::default(),
-            top_k: 1,
-            rule: TopKRule::default(),
-            anytime: None,
-            seed: 0,
-        }
+        let plan = CertifyParams::default().plan(sigma, 0);
+        plan.expect("the defaults make sense")
     }
 
     /// Refuses what makes no sense for a network with this number of classes.
@@ -108,34 +158,21 @@ impl Certify {
     /// # Errors
     /// Sigma, alpha, a goal or k out of range; no selection samples; an `n` that
     /// could not certify even if every sample were a hit.
-    pub fn check(&self, classes: usize) -> Result<(), Error> {
+    pub fn check(&self, classes: usize) -> Result<(), CertifyError> {
         check_sigma(self.sigma)?;
         check_alpha(self.alpha)?;
-        if self.top_k == 0 || self.top_k >= classes {
-            return Err(Error::TopK {
-                got: self.top_k,
-                classes,
-            });
-        }
+        check_top_k(self.top_k, classes)?;
         if self.selects_by_noise() && self.n0 == 0 {
-            return Err(Error::Zero { name: "n0" });
+            return Err(SettingError::value("n0", 0, "at least 1").into());
         }
         let at_least = match self.anytime {
-            Some(Goal::Radius(radius)) if !(radius >= 0.0 && radius.is_finite()) => {
-                return Err(Error::Number {
-                    name: "radius",
-                    at_least: "of at least",
-                    got: radius,
-                });
+            Some(StopRule::Radius(radius)) if !(radius >= 0.0 && radius.is_finite()) => {
+                return Err(SettingError::value("radius", radius, "at least 0").into());
             }
-            Some(Goal::Tolerance(tolerance)) if !(tolerance > 0.0 && tolerance.is_finite()) => {
-                return Err(Error::Number {
-                    name: "tolerance",
-                    at_least: "above",
-                    got: tolerance,
-                });
+            Some(StopRule::Tolerance(tolerance)) if !(tolerance > 0.0 && tolerance.is_finite()) => {
+                return Err(SettingError::value("tolerance", tolerance, "above 0").into());
             }
-            Some(Goal::Radius(radius)) => radius,
+            Some(StopRule::Radius(radius)) => radius,
             _ => 0.0,
         };
         let enough = |n| {
@@ -150,7 +187,7 @@ impl Certify {
         } else {
             "certify anything".to_owned()
         };
-        Err(Error::TooFewSamples {
+        Err(CertifyError::TooFewSamples {
             n: self.n,
             purpose,
             alpha: self.alpha,
@@ -164,6 +201,19 @@ impl Certify {
             ConfidenceSequence::new(self.alpha).lower(hits.into(), n.into())
         } else {
             clopper_pearson_lower(hits.into(), n.into(), self.alpha)
+        }
+    }
+
+    /// What this plan's certificates promise.
+    pub fn guarantee(&self) -> Guarantee {
+        let about = match (self.top_k, self.rule) {
+            (1, _) => About::TopOne,
+            (k, TopKRule::Paper) => About::Set(k),
+            (k, TopKRule::Sound) => About::LabelInTop(k),
+        };
+        Guarantee::SoundSmoothed {
+            alpha: self.alpha,
+            about,
         }
     }
 
@@ -181,25 +231,36 @@ impl Certify {
         Noise {
             seed: self.seed,
             purpose,
-            sigma: self.sigma as f32,
+            sigma: self.sigma,
         }
     }
 }
 
-pub(crate) fn check_sigma(sigma: f64) -> Result<(), Error> {
+pub(crate) fn check_sigma(sigma: f64) -> Result<(), SettingError> {
     if sigma > 0.0 && sigma.is_finite() {
-        Ok(())
-    } else {
-        Err(Error::Sigma { got: sigma })
+        return Ok(());
     }
+    Err(SettingError::value("sigma", sigma, "a positive number"))
 }
 
-pub(crate) fn check_alpha(alpha: f64) -> Result<(), Error> {
+pub(crate) fn check_alpha(alpha: f64) -> Result<(), SettingError> {
     if alpha > 0.0 && alpha < 1.0 {
-        Ok(())
-    } else {
-        Err(Error::Alpha { got: alpha })
+        return Ok(());
     }
+    Err(SettingError::value(
+        "alpha",
+        alpha,
+        "strictly between 0 and 1",
+    ))
+}
+
+/// k is at least 1 and below the number of classes.
+pub(crate) fn check_top_k(top_k: usize, classes: usize) -> Result<(), SettingError> {
+    if (1..classes).contains(&top_k) {
+        return Ok(());
+    }
+    let most = classes.saturating_sub(1);
+    Err(SettingError::value("top-k", top_k, format!("1 to {most}")))
 }
 
 /// The smallest n that is enough, where more than enough is enough.
@@ -217,4 +278,28 @@ pub(crate) fn smallest(enough: impl Fn(u32) -> bool) -> Option<u32> {
         }
     }
     Some(sufficient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plan_says_what_it_promises() {
+        for (top_k, rule, about) in [
+            (1, TopKRule::Paper, About::TopOne),
+            (1, TopKRule::Sound, About::TopOne),
+            (5, TopKRule::Paper, About::Set(5)),
+            (5, TopKRule::Sound, About::LabelInTop(5)),
+        ] {
+            let plan = Certify {
+                top_k,
+                rule,
+                ..Certify::new(0.25)
+            };
+            let alpha = 0.001;
+            let expected = Guarantee::SoundSmoothed { alpha, about };
+            assert_eq!(plan.guarantee(), expected);
+        }
+    }
 }

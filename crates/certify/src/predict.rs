@@ -1,14 +1,39 @@
 //! PREDICT: the class of the smoothed classifier, or an abstention.
 
-use network::{Classify, Noise, Purpose};
+use network::{Classify, Images, Noise, Purpose};
 
-use crate::Error;
+use settings::settings;
+
+use crate::CertifyError;
 use crate::image::Image;
-use crate::observer::{Mapped, Observer};
+use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{check_alpha, check_sigma, smallest};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::statistics::binomial_test;
 use network::logits::{argmax, top_k};
+
+settings! {
+    /// What can be said about PREDICT; [`PredictParams::plan`] makes a [`Predict`]
+    /// of it.
+    pub struct PredictParams {
+        /// Noisy copies that vote.
+        samples: u32 = 1000,
+        /// Failure probability of the vote, for each image.
+        alpha: f64 = 0.001,
+    }
+}
+
+impl PredictParams {
+    /// The plan at this noise level.
+    pub fn plan(&self, sigma: f64, seed: u64) -> Predict {
+        Predict {
+            sigma,
+            n: self.samples,
+            alpha: self.alpha,
+            seed,
+        }
+    }
+}
 
 /// PREDICT of Cohen et al.: `n` noisy copies vote; if the two largest counts differ
 /// significantly (two-sided binomial test at `alpha`), the larger one's class,
@@ -27,28 +52,23 @@ pub struct Predict {
 }
 
 impl Predict {
-    /// n = 1000, alpha = 0.001.
+    /// The defaults at this sigma.
     pub fn new(sigma: f64) -> Self {
-        Self {
-            sigma,
-            n: 1000,
-            alpha: 0.001,
-            seed: 0,
-        }
+        PredictParams::default().plan(sigma, 0)
     }
 
     /// Refuses what makes no sense.
     ///
     /// # Errors
     /// Sigma or alpha out of range; an `n` at which even unanimity abstains.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), CertifyError> {
         check_sigma(self.sigma)?;
         check_alpha(self.alpha)?;
         let enough = |n: u32| binomial_test(n.into(), n.into()) <= self.alpha;
         if self.n > 0 && enough(self.n) {
             return Ok(());
         }
-        Err(Error::TooFewSamples {
+        Err(CertifyError::TooFewSamples {
             n: self.n,
             purpose: "predict any class".to_owned(),
             alpha: self.alpha,
@@ -82,19 +102,19 @@ pub struct Prediction {
 ///
 /// # Errors
 /// As [`certify_all`](crate::certify_all).
-pub fn predict_all<'a>(
+pub fn predict_all(
     model: &(impl Classify + ?Sized),
-    images: impl IntoIterator<Item = Image<'a>>,
+    images: impl IntoIterator<Item = Images>,
     plan: &Predict,
     batch: usize,
-    observer: &mut (impl Observer<Prediction> + ?Sized),
-) -> Result<(), Error> {
+    observer: &mut (impl OutcomeObserver<Prediction> + ?Sized),
+) -> Result<(), CertifyError> {
     plan.check()?;
     let map = |Finished {
                    image,
                    task,
                    seconds,
-               }: Finished<'a, Votes<'_>>| {
+               }: Finished<Votes<'_>>| {
         let ranked = top_k(&task.counts, 2);
         let n_a = task.counts[ranked[0]];
         let n_b = ranked.get(1).map_or(0, |&class| task.counts[class]);
@@ -128,7 +148,7 @@ impl<'p> Start for Plan<'p> {
         self.0.n
     }
 
-    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>> {
+    fn start(&mut self, images: &[Image], logits: &[f32]) -> Vec<Result<Self::Task, CertifyError>> {
         let counts = vec![0; logits.len() / images.len()];
         images
             .iter()
@@ -155,7 +175,7 @@ impl Task for Votes<'_> {
         let noise = Noise {
             seed,
             purpose: Purpose::Prediction,
-            sigma: sigma as f32,
+            sigma,
         };
         (self.n < n).then(|| Request {
             noise,

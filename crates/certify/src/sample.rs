@@ -6,15 +6,16 @@
 //! memory depends on neither the number of samples nor that of images. What a
 //! task is fed does not depend on the batches.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use network::{Classify, Noise, NoisyImage, Purpose};
+use network::{Classify, Images, Noise, NoisyImage, Purpose};
 
-use crate::Error;
-use crate::image::{Image, check, finite};
-use crate::observer::Observer;
+use settings::SettingError;
+
+use crate::CertifyError;
+use crate::image::{Image, check, finite, singles};
+use crate::observer::OutcomeObserver;
 
 /// Samples that a task needs: `count` copies from number `first` on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,26 +61,26 @@ pub(crate) trait Start {
     fn first_request(&self) -> u32;
 
     /// Tasks of some images, from their clean logits.
-    fn start(&mut self, images: &[Image<'_>], logits: &[f32]) -> Vec<Result<Self::Task, Error>>;
+    fn start(&mut self, images: &[Image], logits: &[f32]) -> Vec<Result<Self::Task, CertifyError>>;
 }
 
 /// An image whose task has finished.
-pub(crate) struct Finished<'a, T> {
-    pub image: Image<'a>,
+pub(crate) struct Finished<T> {
+    pub image: Image,
     pub task: T,
     pub seconds: Seconds,
 }
 
 /// An image in flight.
-struct Slot<'a, T> {
-    image: Image<'a>,
+struct Slot<T> {
+    image: Image,
     /// An error is reported when all images before it have been delivered, so
     /// that what comes out does not depend on the batches.
-    task: Result<T, Error>,
+    task: Result<T, CertifyError>,
     seconds: Seconds,
 }
 
-impl<T: Task> Slot<'_, T> {
+impl<T: Task> Slot<T> {
     fn request(&self) -> Option<Request> {
         self.task.as_ref().ok().and_then(Task::request)
     }
@@ -90,21 +91,21 @@ const AHEAD: usize = 8;
 
 /// Runs the tasks of all images; at most `batch` noisy copies are evaluated at
 /// once. Results are delivered in order.
-pub(crate) fn sample_all<'a, S: Start>(
+pub(crate) fn sample_all<S: Start>(
     model: &(impl Classify + ?Sized),
-    images: impl IntoIterator<Item = Image<'a>>,
+    images: impl IntoIterator<Item = Images>,
     start: &mut S,
     batch: usize,
-    observer: &mut impl Observer<Finished<'a, S::Task>>,
-) -> Result<(), Error> {
+    observer: &mut impl OutcomeObserver<Finished<S::Task>>,
+) -> Result<(), CertifyError> {
     if batch == 0 {
-        return Err(Error::Zero { name: "batch" });
+        return Err(SettingError::value("batch", 0, "at least 1").into());
     }
     let classes = model.classes();
     let first_request = (start.first_request() as usize).max(1);
-    let mut images = images.into_iter();
+    let mut images = singles(images);
     let mut exhausted = false;
-    let mut flight: VecDeque<Slot<'a, S::Task>> = VecDeque::new();
+    let mut flight: VecDeque<Slot<S::Task>> = VecDeque::new();
     let mut logits = vec![0.0_f32; batch * classes];
     loop {
         let mut requests = Vec::new();
@@ -113,13 +114,13 @@ pub(crate) fn sample_all<'a, S: Start>(
         if room > 0 && !exhausted {
             let more = room.div_ceil(first_request).max(AHEAD).min(batch);
             let old = flight.len();
-            exhausted = !pull(model, &mut images, start, more, &mut flight);
+            exhausted = !pull(model, &mut images, start, more, &mut flight)?;
             fill(&mut requests, &mut room, &flight, old);
         }
         if flight.is_empty() {
             return Ok(());
         }
-        evaluate(model, &requests, &mut flight, &mut logits);
+        evaluate(model, &requests, &mut flight, &mut logits)?;
         observer.samples(batch - room);
         while flight.front().is_some_and(|slot| slot.request().is_none()) {
             let Some(slot) = flight.pop_front() else {
@@ -148,7 +149,7 @@ pub(crate) fn sample_all<'a, S: Start>(
 fn fill<T: Task>(
     requests: &mut Vec<(usize, Request)>,
     room: &mut usize,
-    flight: &VecDeque<Slot<'_, T>>,
+    flight: &VecDeque<Slot<T>>,
     from: usize,
 ) {
     for (slot, state) in flight.iter().enumerate().skip(from) {
@@ -170,13 +171,13 @@ fn fill<T: Task>(
 }
 
 /// Makes tasks of up to `more` images; false if no more can follow.
-fn pull<'a, S: Start>(
+fn pull<S: Start>(
     model: &(impl Classify + ?Sized),
-    images: &mut impl Iterator<Item = Image<'a>>,
+    images: &mut impl Iterator<Item = Image>,
     start: &mut S,
     more: usize,
-    flight: &mut VecDeque<Slot<'a, S::Task>>,
-) -> bool {
+    flight: &mut VecDeque<Slot<S::Task>>,
+) -> Result<bool, CertifyError> {
     let (mut group, mut pixels) = (Vec::new(), Vec::new());
     let mut refused = None;
     for image in images.take(more) {
@@ -191,7 +192,7 @@ fn pull<'a, S: Start>(
     if !group.is_empty() {
         let clock = Instant::now();
         let mut logits = vec![0.0; group.len() * model.classes()];
-        model.logits(&pixels, &mut logits);
+        model.logits(&pixels, &mut logits)?;
         let tasks = start.start(&group, &logits);
         let clean = clock.elapsed().as_secs_f64() / group.len() as f64;
         let rows = logits.chunks_exact(model.classes());
@@ -213,7 +214,7 @@ fn pull<'a, S: Start>(
         task: Err(error),
         seconds: Seconds::default(),
     }));
-    go_on
+    Ok(go_on)
 }
 
 /// Evaluates the granted requests and feeds the tasks, one call of the model for
@@ -221,9 +222,9 @@ fn pull<'a, S: Start>(
 fn evaluate<T: Task>(
     model: &(impl Classify + ?Sized),
     requests: &[(usize, Request)],
-    flight: &mut VecDeque<Slot<'_, T>>,
+    flight: &mut VecDeque<Slot<T>>,
     logits: &mut [f32],
-) {
+) -> Result<(), CertifyError> {
     let mut noises: Vec<Noise> = Vec::new();
     for (_, request) in requests {
         if !noises.contains(&request.noise) {
@@ -247,16 +248,17 @@ fn evaluate<T: Task>(
             .collect();
         let total: usize = batch.iter().map(|noisy| noisy.count).sum();
         let clock = Instant::now();
-        model.noisy_logits(&noise, &batch, &mut logits[..total * classes]);
+        model.noisy_logits(&noise, &batch, &mut logits[..total * classes])?;
         let seconds_a_sample = clock.elapsed().as_secs_f64() / total as f64;
         let mut rows = logits.chunks_exact(classes);
         for (slot, request) in of_noise() {
             flight[*slot].feed(noise, request.count, seconds_a_sample, &mut rows);
         }
     }
+    Ok(())
 }
 
-impl<T: Task> Slot<'_, T> {
+impl<T: Task> Slot<T> {
     fn feed<'r>(
         &mut self,
         noise: Noise,
@@ -277,7 +279,7 @@ impl<T: Task> Slot<'_, T> {
             }
         }
         if self.request().is_none() {
-            self.image.pixels = Cow::Borrowed(&[]); // no longer needed
+            self.image.pixels = Vec::new(); // no longer needed
         }
     }
 }

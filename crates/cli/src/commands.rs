@@ -1,14 +1,14 @@
-//! One module a command: its flags, its configuration, what it does.
+//! One module a command.
 
 pub mod attack;
-pub mod certify;
+pub mod bench;
+pub mod completions;
 pub mod convert;
 pub mod data;
 pub mod demo;
 pub mod eval;
-pub mod fidelity;
 pub mod inspect;
-pub mod lbound;
+pub mod measure;
 pub mod merge;
 pub mod predict;
 pub mod report;

@@ -1,86 +1,92 @@
-//! The `heatsmooth` command line as a library: parse, plan, run, report. The
-//! binary is [`run`] on the process's arguments.
+//! The `heatsmooth` command line as a library: parse, run, print. Everything
+//! that it does is a function of the library `heatsmooth`; the binary is [`run`]
+//! on the process's arguments.
 //!
 //! Exit codes: 0 done, 1 finished but something failed, 2 bad usage, input or
 //! configuration.
+//!
+//! ```
+//! let code = heatsmooth_cli::run(["heatsmooth", "data", "list", "--quiet"]);
+//! assert_eq!(code, std::process::ExitCode::SUCCESS);
+//! ```
 
-mod bench;
 mod commands;
 mod common;
-mod config;
 mod failure;
-mod measure;
+mod options;
 mod output;
-mod picture;
-mod pipeline;
-mod plan;
-mod preset;
 mod progress;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{ArgMatches, Command};
 
-/// Turn an image classifier into its own Gaussian average: after training, one
-/// forward pass answers what randomized smoothing needs thousands of noisy
-/// passes for.
-#[derive(Parser)]
-#[command(name = "heatsmooth", version, about, max_term_width = 100)]
-#[command(arg_required_else_help = true, subcommand_required = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
+use heatsmooth::Registry;
+
+/// A command: its name, its arguments, and what it does.
+pub(crate) struct Entry {
+    name: &'static str,
+    command: fn(Command, &Registry) -> Command,
+    run: fn(&ArgMatches, &Registry) -> Result<()>,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Demo(commands::demo::Flags),
-    Data(commands::data::Flags),
-    Train(commands::train::Flags),
-    Smooth(commands::smooth::Flags),
-    Eval(commands::eval::Flags),
-    Predict(commands::predict::Flags),
-    Certify(commands::certify::Flags),
-    Lbound(commands::lbound::Flags),
-    Attack(commands::attack::Flags),
-    Fidelity(commands::fidelity::Flags),
-    Merge(commands::merge::Flags),
-    Report(commands::report::Flags),
-    Reproduce(commands::reproduce::Flags),
-    Inspect(commands::inspect::Flags),
-    Convert(commands::convert::Flags),
-    Bench(bench::Flags),
+/// All commands, in the order of the help.
+const COMMANDS: &[Entry] = &[
+    commands::demo::ENTRY,
+    commands::data::ENTRY,
+    commands::train::ENTRY,
+    commands::smooth::ENTRY,
+    commands::eval::ENTRY,
+    commands::predict::ENTRY,
+    commands::measure::CERTIFY,
+    commands::measure::LBOUND,
+    commands::attack::ENTRY,
+    commands::measure::FIDELITY,
+    commands::merge::ENTRY,
+    commands::report::ENTRY,
+    commands::reproduce::ENTRY,
+    commands::inspect::ENTRY,
+    commands::convert::ENTRY,
+    commands::bench::ENTRY,
+    commands::completions::COMPLETIONS,
+    commands::completions::MAN,
+];
+
+/// The whole command line.
+pub(crate) fn command(registry: &Registry) -> Command {
+    let mut all = Command::new("heatsmooth")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(
+            "Turn an image classifier into its own Gaussian average: after training, one forward \
+             pass answers what randomized smoothing needs thousands of noisy passes for",
+        )
+        .max_term_width(100)
+        .arg_required_else_help(true)
+        .subcommand_required(true);
+    for entry in COMMANDS {
+        all = all.subcommand((entry.command)(Command::new(entry.name), registry));
+    }
+    all
 }
 
 /// Runs a command line, the program's name first.
 pub fn run<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> ExitCode {
-    let cli = match Cli::try_parse_from(words) {
-        Ok(cli) => cli,
+    let registry = Registry::standard();
+    let matches = match command(&registry).try_get_matches_from(words) {
+        Ok(matches) => matches,
         Err(error) => {
             // Help and version go to stdout and are no failure.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    let result = match cli.command {
-        Command::Demo(flags) => commands::demo::run(flags),
-        Command::Data(flags) => commands::data::run(flags),
-        Command::Train(flags) => commands::train::run(flags),
-        Command::Smooth(flags) => commands::smooth::run(flags),
-        Command::Eval(flags) => commands::eval::run(flags),
-        Command::Predict(flags) => commands::predict::run(flags),
-        Command::Certify(flags) => commands::certify::run(flags),
-        Command::Lbound(flags) => commands::lbound::run(flags),
-        Command::Attack(flags) => commands::attack::run(flags),
-        Command::Fidelity(flags) => commands::fidelity::run(flags),
-        Command::Merge(flags) => commands::merge::run(flags),
-        Command::Report(flags) => commands::report::run(flags),
-        Command::Reproduce(flags) => commands::reproduce::run(flags),
-        Command::Inspect(flags) => commands::inspect::run(flags),
-        Command::Convert(flags) => commands::convert::run(flags),
-        Command::Bench(flags) => bench::run(flags),
+    let Some((name, matches)) = matches.subcommand() else {
+        return ExitCode::from(2);
     };
+    let entry = COMMANDS.iter().find(|entry| entry.name == name);
+    let result = entry.map_or(Ok(()), |entry| (entry.run)(matches, &registry));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),

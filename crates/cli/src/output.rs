@@ -19,9 +19,7 @@ pub fn print(text: &str) -> Result<()> {
 
 /// Prints the summary as JSON or as text, as the options say.
 pub fn summary(common: &Common, value: &Value, text: &str) -> Result<()> {
-    if common.silent {
-        Ok(())
-    } else if common.json {
+    if common.json {
         print(&serde_json::to_string_pretty(value)?)
     } else {
         print(text)

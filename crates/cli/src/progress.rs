@@ -1,131 +1,145 @@
-//! Progress on stderr: a bar on a terminal, else a plain line now and then.
+//! Progress on stderr: a bar on a terminal, a plain line every few seconds
+//! elsewhere.
 
-use std::sync::Mutex;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use heatsmooth::{Observer, StageProgress};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Time between two plain lines.
+/// Time between plain lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The part of a longer piece of work that is being done.
-static PART: Mutex<Option<Part>> = Mutex::new(None);
-
-/// One part of a longer piece of work: every meter shows it, and how long the
-/// whole will take. Work is in any unit, the same for all parts.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// Which part this is.
-    pub name: String,
-    /// Work in it.
-    pub here: f64,
-    /// Work in the parts after it.
-    pub after: f64,
-    /// Work in the parts that this process did, and the time it took.
-    pub done: (f64, Duration),
-    /// Share of it that an earlier run did, as its meter was told.
-    pub before: f64,
+/// Shows what the library does.
+pub struct Terminal {
+    quiet: bool,
+    stage: Option<StageProgress>,
+    meter: Option<Meter>,
 }
 
-impl Part {
-    /// Meters made from now on are of this part; gives the one that is left.
-    pub fn enter(part: Option<Self>) -> Option<Self> {
-        let mut current = PART.lock().expect("nothing panics with the lock");
-        std::mem::replace(&mut *current, part)
+impl Terminal {
+    /// Shows warnings only, if quiet.
+    pub fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            stage: None,
+            meter: None,
+        }
     }
 
-    fn current() -> Option<Self> {
-        PART.lock().expect("nothing panics with the lock").clone()
+    fn line(&self, text: &str) {
+        match &self.meter {
+            Some(meter) if !meter.plain => meter.bar.println(text),
+            _ => eprintln!("{text}"),
+        }
+    }
+}
+
+impl Observer for Terminal {
+    fn begin(&mut self, what: &str, total: u64, done: u64) {
+        if !self.quiet {
+            self.meter = Some(Meter::new(self.stage.clone(), what, total, done));
+        }
     }
 
-    /// Time for the rest of the whole, `share` of this part being done in
-    /// `elapsed`, and `rest` of it being still to do.
-    fn left(&self, share: f64, elapsed: Duration, rest: f64) -> Duration {
-        let work = self.done.0 + self.here * share;
-        let seconds = (self.done.1 + elapsed).as_secs_f64() / work;
-        Duration::try_from_secs_f64(seconds * (self.here * rest + self.after))
-            .unwrap_or(Duration::MAX)
+    fn progress(&mut self, done: u64, note: &dyn Fn() -> String) -> ControlFlow<()> {
+        if let Some(meter) = &mut self.meter {
+            meter.set(done, note);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn end(&mut self) {
+        if let Some(meter) = self.meter.take() {
+            meter.bar.finish_and_clear();
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        // In an experiment, single epochs are too much to tell.
+        if !self.quiet && !(self.stage.is_some() && text.starts_with("epoch ")) {
+            self.line(text);
+        }
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.line(&format!("warning: {text}"));
+    }
+
+    fn stage(&mut self, stage: Option<&StageProgress>) {
+        self.stage = stage.cloned();
+        if let Some(stage) = stage.filter(|_| !self.quiet) {
+            eprintln!("{}", stage.name);
+        }
     }
 }
 
 /// How far a long piece of work is.
-pub struct Meter {
+struct Meter {
     name: String,
-    part: Option<Part>,
+    stage: Option<StageProgress>,
     bar: ProgressBar,
     plain: bool,
-    quiet: bool,
     started: Instant,
     first: u64,
     told: Instant,
 }
 
 impl Meter {
-    /// A meter for `total` units of work.
-    pub fn new(quiet: bool, name: impl Into<String>, total: u64) -> Self {
-        let part = Part::current();
-        let name = match &part {
-            Some(part) => format!("{}: {}", part.name, name.into()),
-            None => name.into(),
+    fn new(stage: Option<StageProgress>, what: &str, total: u64, done: u64) -> Self {
+        let name = match &stage {
+            Some(stage) => format!("{}: {what}", stage.name),
+            None => what.into(),
         };
         let bar = ProgressBar::new(total);
-        let terminal = console_is_terminal();
-        if quiet || !terminal {
+        let plain = !console_is_terminal();
+        if plain {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         let style = "{prefix} [{bar:30}] {pos}/{len} {msg}, {eta} left";
         let style = ProgressStyle::with_template(style).expect("the template is sound");
         bar.set_style(style.progress_chars("=> "));
         bar.set_prefix(name.clone());
+        // What an earlier run did does not count for the speed.
+        bar.set_position(done);
+        bar.reset_eta();
         let now = Instant::now();
         Self {
             name,
-            part,
+            stage,
             bar,
-            plain: !quiet && !terminal,
-            quiet,
+            plain,
             started: now,
-            first: 0,
+            first: done,
             told: now,
         }
     }
 
-    /// Work that an earlier run did: it does not count for the speed.
-    pub fn resume(&mut self, done: u64) {
-        self.first = done;
-        self.bar.set_position(done);
-        self.bar.reset_eta();
-        let total = self.bar.length().unwrap_or(0);
-        if let Some(part) = &mut *PART.lock().expect("nothing panics with the lock") {
-            part.before = share(done, total);
-        }
-    }
-
-    /// `done` units are done; `note` says something about them.
-    pub fn set(&mut self, done: u64, note: impl FnOnce() -> String) {
+    fn set(&mut self, done: u64, note: &dyn Fn() -> String) {
         self.bar.set_position(done);
         let total = self.bar.length().unwrap_or(0);
-        if self.plain {
-            if self.told.elapsed() >= EVERY {
-                self.told = Instant::now();
-                let (left, whole) = (self.left(done, total), self.whole(done, total));
-                let note = note();
-                eprintln!("{}: {done}/{total} {note}{whole}, {left} left", self.name);
-            }
-        } else if !self.quiet {
-            self.bar
-                .set_message(format!("{}{}", note(), self.whole(done, total)));
+        if !self.plain {
+            let whole = self.whole(done, total);
+            self.bar.set_message(format!("{}{whole}", note()));
+        } else if self.told.elapsed() >= EVERY {
+            self.told = Instant::now();
+            let (left, whole) = (self.left(done, total), self.whole(done, total));
+            eprintln!(
+                "{}: {done}/{total} {}{whole}, {left} left",
+                self.name,
+                note()
+            );
         }
     }
 
     /// Time left for the whole of which this is a part.
     fn whole(&self, done: u64, total: u64) -> String {
         let here = done.saturating_sub(self.first);
-        let (Some(part), 1..) = (&self.part, here) else {
+        let (Some(stage), 1..) = (&self.stage, here) else {
             return String::new();
         };
         let rest = share(total.saturating_sub(done), total);
-        let left = part.left(share(here, total), self.started.elapsed(), rest);
+        let left = whole_left(stage, share(here, total), self.started.elapsed(), rest);
         format!(" (everything: {} left)", HumanDuration(left))
     }
 
@@ -135,20 +149,15 @@ impl Meter {
         let seconds = each * total.saturating_sub(done) as f64;
         HumanDuration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
+}
 
-    /// A line above the bar.
-    pub fn line(&self, text: &str) {
-        if self.plain {
-            eprintln!("{text}");
-        } else {
-            self.bar.println(text);
-        }
-    }
-
-    /// Removes the bar.
-    pub fn finish(self) {
-        self.bar.finish_and_clear();
-    }
+/// Time for the rest of an experiment, `share` of this stage being done in
+/// `elapsed`, and `rest` of it being still to do.
+fn whole_left(stage: &StageProgress, share: f64, elapsed: Duration, rest: f64) -> Duration {
+    let work = stage.done.0 + stage.here * share;
+    let seconds = (stage.done.1 + elapsed).as_secs_f64() / work;
+    Duration::try_from_secs_f64(seconds * (stage.here * rest + stage.after))
+        .unwrap_or(Duration::MAX)
 }
 
 fn share(units: u64, total: u64) -> f64 {
@@ -166,22 +175,17 @@ mod tests {
 
     #[test]
     fn the_whole_takes_as_long_as_its_work() {
-        let part = Part {
+        let stage = StageProgress {
             name: "2/3".into(),
             here: 40.0,
             after: 50.0,
             done: (10.0, Duration::from_secs(10)),
-            before: 0.0,
         };
         // 10 + 20 units took 60 seconds; 20 + 50 are left.
-        let left = part.left(0.5, Duration::from_secs(50), 0.5);
+        let left = whole_left(&stage, 0.5, Duration::from_secs(50), 0.5);
         assert_eq!(left, Duration::from_secs(140));
         // A quarter was done by an earlier run, a quarter here.
-        let left = part.left(0.25, Duration::from_secs(30), 0.5);
+        let left = whole_left(&stage, 0.25, Duration::from_secs(30), 0.5);
         assert_eq!(left, Duration::from_secs(140));
-        // What the earlier run did is known when the part is left.
-        Part::enter(Some(part));
-        Meter::new(true, "images", 400).resume(100);
-        assert_eq!(Part::enter(None).unwrap().before, 0.25);
     }
 }

@@ -1,13 +1,14 @@
 //! Random crops, shifts and flips as pure functions of (seed, epoch, index).
 
+use kernels::random::Purpose;
 use serde::{Deserialize, Serialize};
 
-use crate::DataError;
 use crate::decode::CropBox;
-use crate::random::{Purpose, Stream};
+use crate::random::Stream;
+use crate::{DataError, Shape};
 
 /// How training images are varied. What is drawn for an image depends on
-/// (seed, epoch, index) alone; see [`crate::random`].
+/// (seed, epoch, index) alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Augment {
@@ -44,7 +45,7 @@ impl Augment {
     };
 
     /// Refuses settings that make no sense for images of this shape.
-    pub fn check(&self, [height, width, _]: [usize; 3]) -> Result<(), DataError> {
+    pub fn check(&self, shape: Shape) -> Result<(), DataError> {
         let refuse = |name, expected, got: String| {
             Err(DataError::Setting {
                 name,
@@ -53,7 +54,7 @@ impl Augment {
             })
         };
         match *self {
-            Self::CropFlip { padding, .. } if padding >= height.min(width) => refuse(
+            Self::CropFlip { padding, .. } if padding >= shape.height.min(shape.width) => refuse(
                 "padding",
                 "smaller than the image's height and width",
                 padding.to_string(),
@@ -73,7 +74,7 @@ impl Augment {
 
 /// The stream that an image's augmentation is drawn from.
 pub(crate) fn stream(seed: u64, epoch: u64, index: usize) -> Stream {
-    Stream::new(seed, Purpose::AUGMENT, epoch, index as u32)
+    Stream::new(seed, Purpose::Augment, epoch, index as u32)
 }
 
 /// Where a padded image is cropped, relative to the middle, and whether the
@@ -97,18 +98,21 @@ impl Shift {
         }
     }
 
-    /// Copies an image of `[height, width, channels]`: the output's row y is
-    /// the source's row y + down, zeros where there is none; likewise columns.
+    /// Copies an image: the output's row y is the source's row y + down, zeros
+    /// where there is none; likewise columns.
     pub fn apply<T: Copy>(
         self,
-        [height, width, channels]: [usize; 3],
+        shape: Shape,
         source: &[T],
         out: &mut [f32],
         convert: impl Fn(T) -> f32,
     ) {
+        let (width, channels) = (shape.width, shape.channels);
         let row = width * channels;
         for (y, out) in out.chunks_exact_mut(row).enumerate() {
-            let from = y.checked_add_signed(self.down).filter(|&y| y < height);
+            let from = y
+                .checked_add_signed(self.down)
+                .filter(|&y| y < shape.height);
             let Some(from) = from else {
                 out.fill(0.0);
                 continue;
@@ -165,7 +169,8 @@ pub(crate) fn resized_crop_box(
 }
 
 /// Mirrors an image left to right, in place.
-pub(crate) fn mirror([_, width, channels]: [usize; 3], image: &mut [f32]) {
+pub(crate) fn mirror(shape: Shape, image: &mut [f32]) {
+    let (width, channels) = (shape.width, shape.channels);
     for row in image.chunks_exact_mut(width * channels) {
         for x in 0..width / 2 {
             let (left, right) = row.split_at_mut((width - 1 - x) * channels);
@@ -184,11 +189,11 @@ mod tests {
         let source: Vec<u8> = (1..=6).collect(); // 2 x 3 x 1
         let mut out = [9.0; 6];
         let shift = |down, right, flip| Shift { down, right, flip };
-        shift(1, -1, false).apply([2, 3, 1], &source, &mut out, f32::from);
+        shift(1, -1, false).apply(Shape::new(2, 3, 1), &source, &mut out, f32::from);
         assert_eq!(out, [0.0, 4.0, 5.0, 0.0, 0.0, 0.0]);
-        shift(0, 1, true).apply([2, 3, 1], &source, &mut out, f32::from);
+        shift(0, 1, true).apply(Shape::new(2, 3, 1), &source, &mut out, f32::from);
         assert_eq!(out, [0.0, 3.0, 2.0, 0.0, 6.0, 5.0]);
-        shift(0, 0, true).apply([1, 3, 2], &source, &mut out, f32::from);
+        shift(0, 0, true).apply(Shape::new(1, 3, 2), &source, &mut out, f32::from);
         assert_eq!(out, [5.0, 6.0, 3.0, 4.0, 1.0, 2.0]);
     }
 
@@ -208,7 +213,7 @@ mod tests {
 
     #[test]
     fn senseless_settings_are_refused() {
-        let shape = [8, 8, 1];
+        let shape = Shape::new(8, 8, 1);
         let resized = |scale, ratio| Augment::ResizedCrop {
             scale,
             ratio,
@@ -244,7 +249,7 @@ mod tests {
 
         #[test]
         fn mirroring_is_the_flip_of_a_shift(width in 1usize..9, channels in 1usize..4) {
-            let shape = [3, width, channels];
+            let shape = Shape::new(3, width, channels);
             let source: Vec<f32> = (0..3 * width * channels).map(|v| v as f32).collect();
             let mut flipped = vec![0.0; source.len()];
             Shift { down: 0, right: 0, flip: true }.apply(shape, &source, &mut flipped, |v| v);

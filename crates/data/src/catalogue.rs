@@ -220,7 +220,7 @@ pub fn verify(name_or_folder: &str, root: Option<&Path>) -> Result<Vec<VerifiedS
         let dataset = open(name_or_folder, split, &options)?;
         if dataset.decodes() {
             (0..dataset.len()).into_par_iter().try_for_each_init(
-                || vec![0.0; dataset.image_len()],
+                || vec![0.0; dataset.shape().len()],
                 |image, index| dataset.read(index, image),
             )?;
         }

@@ -10,10 +10,10 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Split, files, records};
+use crate::{Augment, DataError, Dataset, Shape, Split, files, records};
 
 pub(crate) const NAME: &str = "cifar10";
-pub(crate) const SHAPE: [usize; 3] = [32, 32, 3];
+pub(crate) const SHAPE: Shape = Shape::new(32, 32, 3);
 /// A label byte and three planes.
 pub(crate) const RECORD_BYTES: usize = 1 + 32 * 32 * 3;
 /// The files: five for training, then the one for testing.

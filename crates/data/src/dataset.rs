@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::augment::{self, Augment, Shift};
 use crate::decode::{self, Pixels, View};
-use crate::{DataError, folder::Folder};
+use crate::folder::Folder;
+use crate::{DataError, Images, Shape};
 
 /// The part of a data set that is trained on, or the part that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,6 +43,10 @@ impl FromStr for Split {
     }
 }
 
+impl settings::Setting for Split {
+    const KIND: settings::FieldKind = settings::FieldKind::Choice(&["train", "test"]);
+}
+
 /// One split of a data set. Cloning is cheap: clones share the images.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -63,7 +68,7 @@ struct Inner {
 pub(crate) struct About {
     pub name: String,
     pub split: Split,
-    pub shape: [usize; 3],
+    pub shape: Shape,
     pub classes: Vec<String>,
     pub hash: String,
     pub augment: Augment,
@@ -129,14 +134,9 @@ impl Dataset {
         self.len == 0
     }
 
-    /// `[height, width, channels]` of every image.
-    pub fn shape(&self) -> [usize; 3] {
+    /// Shape of every image.
+    pub fn shape(&self) -> Shape {
         self.inner.about.shape
-    }
-
-    /// The number of values of one image: height x width x channels.
-    pub fn image_len(&self) -> usize {
-        self.shape().iter().product()
     }
 
     /// The names of the classes; label k means the k-th.
@@ -189,7 +189,19 @@ impl Dataset {
         matches!(self.inner.source, Source::Folder(_))
     }
 
-    /// Writes an image to `out`: [`Dataset::image_len`] values in [0, 1], row
+    /// Some images in the view for evaluation, in the order of their indices
+    /// here.
+    pub fn images(&self, indices: impl IntoIterator<Item = u32>) -> Result<Images, DataError> {
+        let mut images = Images::new(self.shape());
+        let mut pixels = vec![0.0; self.shape().len()];
+        for index in indices {
+            self.read(index as usize, &mut pixels)?;
+            images.push(index, self.labels()[index as usize], &pixels);
+        }
+        Ok(images)
+    }
+
+    /// Writes an image to `out`: as many values in [0, 1] as its shape has, row
     /// by row, channels last. Always the same: the view for evaluation.
     pub fn read(&self, index: usize, out: &mut [f32]) -> Result<(), DataError> {
         self.check(index, out)?;
@@ -223,7 +235,7 @@ impl Dataset {
                 let pixels = self.whole_image(index)?;
                 let size = [pixels.width, pixels.height];
                 let part = augment::resized_crop_box(size, scale, ratio, &mut stream);
-                let bytes = decode::resized_crop(&pixels, part, [shape[0], shape[1]]);
+                let bytes = decode::resized_crop(&pixels, part, [shape.height, shape.width]);
                 self.convert(&bytes, out);
                 if flip && stream.coin() {
                     augment::mirror(shape, out);
@@ -252,13 +264,12 @@ impl Dataset {
     fn whole_image(&self, index: usize) -> Result<Pixels<'_>, DataError> {
         match &self.inner.source {
             Source::Memory(bytes) => {
-                let [height, width, channels] = self.shape();
-                let len = self.image_len();
+                let (shape, len) = (self.shape(), self.shape().len());
                 Ok(Pixels {
                     bytes: bytes[index * len..][..len].into(),
-                    width,
-                    height,
-                    channels,
+                    width: shape.width,
+                    height: shape.height,
+                    channels: shape.channels,
                 })
             }
             Source::Folder(folder) => decode::decode(&folder.path(index), folder.view.channels),
@@ -266,7 +277,7 @@ impl Dataset {
     }
 
     fn check(&self, index: usize, out: &[f32]) -> Result<(), DataError> {
-        let (len, expected) = (self.len(), self.image_len());
+        let (len, expected) = (self.len(), self.shape().len());
         if index >= len {
             return Err(DataError::Index { index, len });
         }

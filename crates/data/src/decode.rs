@@ -1,21 +1,20 @@
 //! Image files to pixels: decode with limits, resize, crop.
 
+mod format;
+
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::Read;
 use std::path::Path;
 
-use image::error::{LimitError, LimitErrorKind};
-use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits};
 use serde::{Deserialize, Serialize};
 
-use crate::DataError;
-use crate::resize::resize;
+pub use format::ImageError;
+pub(crate) use format::decode_bytes;
 
-/// Larger images are refused before their pixels are allocated.
-const MAX_PIXELS: u64 = 100_000_000;
-/// What a decoder may allocate for one image.
-const MAX_ALLOC: u64 = 512 << 20;
-/// Larger files are refused unread.
+use crate::resize::resize;
+use crate::{DataError, Shape};
+
+/// Larger files are refused.
 const MAX_FILE: u64 = 256 << 20;
 
 /// How an image file becomes a network input: decoded to 8 bits, resized
@@ -44,32 +43,32 @@ pub struct View {
 impl Default for View {
     /// The ImageNet convention: short side 256, crop 224, RGB.
     fn default() -> Self {
-        Self::for_shape([224, 224, 3])
+        Self::for_shape(Shape::new(224, 224, 3))
     }
 }
 
 impl View {
-    /// The view that feeds a network with inputs of `[height, width,
-    /// channels]`: from 128 pixels on with ImageNet's margin (short side 8/7
-    /// of the crop), below without, since small images have nothing to spare.
-    pub fn for_shape([height, width, channels]: [usize; 3]) -> Self {
-        let crop = height.min(width);
+    /// The view that feeds a network with inputs of this shape: from 128
+    /// pixels on with ImageNet's margin (short side 8/7 of the crop), below
+    /// without, since small images have nothing to spare.
+    pub fn for_shape(shape: Shape) -> Self {
+        let crop = shape.height.min(shape.width);
         let short_side = if crop < 128 {
             crop
         } else {
             crop.saturating_mul(8) / 7
         };
         Self {
-            height,
-            width,
-            channels,
+            height: shape.height,
+            width: shape.width,
+            channels: shape.channels,
             short_side,
         }
     }
 
-    /// `[height, width, channels]`.
-    pub fn shape(&self) -> [usize; 3] {
-        [self.height, self.width, self.channels]
+    /// Shape of the crop.
+    pub fn shape(&self) -> Shape {
+        Shape::new(self.height, self.width, self.channels)
     }
 
     /// Refuses sizes that are empty, huge, or smaller than their crop.
@@ -109,10 +108,10 @@ pub(crate) struct Pixels<'a> {
 /// Left, top, width and height of a part of an image.
 pub(crate) type CropBox = [usize; 4];
 
-/// Decodes an image file of the user's for a network with inputs of `shape`
-/// (`[height, width, channels]`): pixels in [0, 1], row by row, channels
-/// last, seen through [`View::for_shape`].
-pub fn decode_image(path: impl AsRef<Path>, shape: [usize; 3]) -> Result<Vec<f32>, DataError> {
+/// Decodes an image file of the user's for a network with inputs of `shape`:
+/// pixels in [0, 1], row by row, channels last, seen through
+/// [`View::for_shape`].
+pub fn decode_image(path: impl AsRef<Path>, shape: Shape) -> Result<Vec<f32>, DataError> {
     let (path, view) = (path.as_ref(), View::for_shape(shape));
     view.check()?;
     let pixels = evaluation_view(decode(path, view.channels)?, &view);
@@ -121,47 +120,19 @@ pub fn decode_image(path: impl AsRef<Path>, shape: [usize; 3]) -> Result<Vec<f32
 
 /// The pixels of a PNG or JPEG file; the format is told by its content.
 pub(crate) fn decode(path: &Path, channels: usize) -> Result<Pixels<'static>, DataError> {
-    let mut file = File::open(path).map_err(DataError::io("open", path))?;
-    let length = file
-        .seek(std::io::SeekFrom::End(0))
-        .and_then(|length| file.rewind().map(|()| length))
+    let file = File::open(path).map_err(DataError::io("open", path))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
         .map_err(DataError::io("read", path))?;
-    if length > MAX_FILE {
-        let what = format!("expected an image file of at most {MAX_FILE} bytes, got {length}");
+    if bytes.len() as u64 > MAX_FILE {
+        let what = format!("expected an image file of at most {MAX_FILE} bytes, got more");
         return Err(DataError::format(path, what));
     }
-    let image = decode_stream(BufReader::new(file)).map_err(|source| DataError::Image {
+    decode_bytes(&bytes, channels).map_err(|source| DataError::Image {
         path: path.to_path_buf(),
         source,
-    })?;
-    let (width, height) = (image.width() as usize, image.height() as usize);
-    let bytes = match channels {
-        1 => image.into_luma8().into_raw(),
-        _ => image.into_rgb8().into_raw(),
-    };
-    Ok(Pixels {
-        bytes: bytes.into(),
-        width,
-        height,
-        channels,
     })
-}
-
-/// Decodes within the limits of this module.
-pub(crate) fn decode_stream(
-    stream: impl std::io::BufRead + Seek,
-) -> Result<DynamicImage, ImageError> {
-    let mut reader = ImageReader::new(stream).with_guessed_format()?;
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_ALLOC);
-    reader.limits(limits);
-    let decoder = reader.into_decoder()?;
-    let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MAX_PIXELS {
-        let kind = LimitErrorKind::DimensionError;
-        return Err(ImageError::Limits(LimitError::from_kind(kind)));
-    }
-    DynamicImage::from_decoder(decoder)
 }
 
 /// The deterministic view of [`View`]: bytes of `height * width * channels`.
@@ -192,7 +163,7 @@ pub(crate) fn evaluation_view(pixels: Pixels<'_>, view: &View) -> Vec<u8> {
         view.width as f64 * scale_x,
         view.height as f64 * scale_y,
     ];
-    let shape = [height, width, pixels.channels];
+    let shape = Shape::new(height, width, pixels.channels);
     let size = [view.height, view.width];
     resize(&pixels.bytes, shape, region, size)
 }
@@ -211,7 +182,7 @@ pub(crate) fn resized_crop(
         part.extend_from_slice(&pixels.bytes[start..start + width * channels]);
     }
     let region = [0.0, 0.0, width as f64, height as f64];
-    resize(&part, [height, width, channels], region, size)
+    resize(&part, Shape::new(height, width, channels), region, size)
 }
 
 #[cfg(test)]

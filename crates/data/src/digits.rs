@@ -9,12 +9,12 @@ use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Split, files, records};
+use crate::{Augment, DataError, Dataset, Shape, Split, files, records};
 
 static COMPRESSED: &[u8] = include_bytes!("../assets/digits/digits.bin.gz");
 /// Of the 1797 records of 65 bytes, uncompressed.
 const SHA256: &str = "d8121ca7764eccfaef1df6bc4589c6527c58fcbab0cb1b079e79f97f8cb8219a";
-const SHAPE: [usize; 3] = [8, 8, 1];
+const SHAPE: Shape = Shape::new(8, 8, 1);
 const CLASSES: usize = 10;
 const IMAGES: usize = 1797;
 /// The largest pixel value.
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(counts(&test), [36; 10]);
         let all = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180];
         assert_eq!(counts(&train), all.map(|n| n - 36));
-        assert_eq!(train.shape(), [8, 8, 1]);
+        assert_eq!(train.shape(), Shape::new(8, 8, 1));
         assert_eq!(train.hash(), TRAIN_HASH);
         assert_eq!(test.hash(), TEST_HASH);
     }

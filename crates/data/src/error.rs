@@ -83,7 +83,7 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: image::ImageError,
+        source: crate::ImageError,
     },
     /// A folder without a single usable image.
     #[error("{} holds no PNG or JPEG images in class folders", path.display())]

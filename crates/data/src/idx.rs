@@ -12,7 +12,7 @@ use flate2::bufread::GzDecoder;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Split, files};
+use crate::{Augment, DataError, Dataset, Shape, Split, files};
 
 /// More uncompressed bytes are refused.
 const MAX_BYTES: u64 = 1 << 31;
@@ -199,7 +199,7 @@ fn read_split(
     let about = About {
         name: name.into(),
         split,
-        shape: [height, width, 1],
+        shape: Shape::new(height, width, 1),
         classes: classes.iter().map(|&class| class.into()).collect(),
         hash: files::split_hash([
             (image_name, images.sha256.as_str()),

@@ -2,9 +2,9 @@
 //!
 //! [`open`] gives a [`Dataset`]: images by index as pixels in [0, 1], row by
 //! row, channels last (NHWC), with labels, class names and a hash of the
-//! content. [`Loader`] makes the batches of an epoch of it. Shuffling
-//! ([`permutation`]) and augmentation ([`Augment`]) are pure functions of
-//! (seed, epoch, index): see [`random`].
+//! content. [`Loader`] makes the batches of an epoch of it, as [`Images`].
+//! Shuffling ([`permutation`]) and augmentation ([`Augment`]) are pure
+//! functions of (seed, epoch, index).
 //!
 //! ```
 //! use heatsmooth_data::{Loader, LoaderOptions, OpenOptions, Split, open};
@@ -13,7 +13,7 @@
 //! let mut loader = Loader::new(&digits, LoaderOptions::training(64, &digits, 0, 0))?;
 //! while let Some(batch) = loader.next() {
 //!     let batch = batch?;
-//!     assert_eq!(batch.images.len(), batch.labels.len() * 8 * 8);
+//!     assert_eq!(batch.pixels.len(), batch.len() * 8 * 8);
 //!     loader.recycle(batch);
 //! }
 //! # Ok::<(), heatsmooth_data::DataError>(())
@@ -25,6 +25,7 @@ mod cifar10;
 mod dataset;
 mod decode;
 mod digits;
+mod encode;
 mod error;
 mod fetch;
 mod files;
@@ -32,7 +33,7 @@ mod folder;
 mod idx;
 mod loader;
 mod memory;
-pub mod random;
+mod random;
 mod records;
 mod resize;
 
@@ -41,8 +42,11 @@ pub use catalogue::{
     Entry, OpenOptions, ROOT_VARIABLE, State, VerifiedSplit, default_root, list, open, verify,
 };
 pub use dataset::{Dataset, Split};
-pub use decode::{View, decode_image};
+pub use decode::{ImageError, View, decode_image};
+pub use encode::encode_png;
 pub use error::DataError;
 pub use fetch::{FetchOptions, Fetched, Observer, fetch};
-pub use loader::{Batch, Loader, LoaderOptions};
+pub use kernels::geometry::Shape;
+pub use kernels::images::Images;
+pub use loader::{Loader, LoaderOptions};
 pub use random::permutation;

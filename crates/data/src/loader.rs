@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use rayon::prelude::*;
 
-use crate::{Augment, DataError, Dataset, permutation};
+use crate::{Augment, DataError, Dataset, Images, permutation};
 
 /// What a [`Loader`] delivers. The batches of an epoch depend on `batch_size`,
 /// `shuffle`, `augment`, `seed` and `epoch` alone.
@@ -60,32 +60,20 @@ impl LoaderOptions {
     }
 }
 
-/// Some images with their labels.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batch {
-    /// Which batch of the epoch, from 0.
-    pub number: usize,
-    /// Which images of the data set.
-    pub indices: Vec<u32>,
-    /// Their pixels, one image after the other.
-    pub images: Vec<f32>,
-    /// Their labels.
-    pub labels: Vec<u32>,
-}
-
-/// Iterates over the batches of one epoch. The first error ends the epoch.
+/// Iterates over the batches of one epoch, from `start_batch` on. The first
+/// error ends the epoch.
 pub struct Loader {
     maker: Maker,
     next: usize,
     end: usize,
     ahead: Option<Ahead>,
-    spare: Vec<Batch>,
+    spare: Vec<Images>,
 }
 
 /// The background thread and the ways to and from it.
 struct Ahead {
-    ready: Receiver<Result<Batch, DataError>>,
-    used: Sender<Batch>,
+    ready: Receiver<Result<Images, DataError>>,
+    used: Sender<Images>,
     thread: JoinHandle<()>,
 }
 
@@ -131,7 +119,7 @@ impl Loader {
     }
 
     /// Gives a batch's buffers back for a later batch.
-    pub fn recycle(&mut self, batch: Batch) {
+    pub fn recycle(&mut self, batch: Images) {
         match &self.ahead {
             // The thread may be done already; then nobody needs the buffers.
             Some(ahead) => drop(ahead.used.send(batch)),
@@ -148,7 +136,7 @@ impl Loader {
             .name("heatsmooth-loader".into())
             .spawn(move || {
                 for number in range {
-                    let batch = maker.make(number, spare.try_recv().unwrap_or_default());
+                    let batch = maker.make(number, spare.try_recv().ok());
                     let failed = batch.is_err();
                     // A closed channel means that the loader was dropped.
                     if send.send(batch).is_err() || failed {
@@ -170,17 +158,14 @@ fn maker_name(maker: &Maker) -> &str {
 }
 
 impl Iterator for Loader {
-    type Item = Result<Batch, DataError>;
+    type Item = Result<Images, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == self.end {
             return None;
         }
         let batch = match &self.ahead {
-            None => {
-                let spare = self.spare.pop().unwrap_or_default();
-                self.maker.make(self.next, spare)
-            }
+            None => self.maker.make(self.next, self.spare.pop()),
             Some(ahead) => match ahead.ready.recv() {
                 Ok(batch) => batch,
                 // The thread ends early only by a panic: pass it on.
@@ -243,11 +228,12 @@ impl Maker {
         })
     }
 
-    fn make(&self, number: usize, mut batch: Batch) -> Result<Batch, DataError> {
+    /// The batch of this number, in the buffers of a used one if there is one.
+    fn make(&self, number: usize, spare: Option<Images>) -> Result<Images, DataError> {
         let size = self.options.batch_size;
         let first = number * size;
         let range = first..(first + size).min(self.dataset.len());
-        batch.number = number;
+        let mut batch = spare.unwrap_or_else(|| Images::new(self.dataset.shape()));
         batch.indices.clear();
         match &self.order {
             Some(order) => batch.indices.extend_from_slice(&order[range]),
@@ -258,8 +244,8 @@ impl Maker {
         batch
             .labels
             .extend(batch.indices.iter().map(|&index| labels[index as usize]));
-        let image_len = self.dataset.image_len();
-        batch.images.resize(batch.indices.len() * image_len, 0.0);
+        let image_len = batch.shape.len();
+        batch.pixels.resize(batch.indices.len() * image_len, 0.0);
 
         let options = &self.options;
         let read = |(&index, out): (&u32, &mut [f32])| {
@@ -267,10 +253,10 @@ impl Maker {
             self.dataset
                 .read_augmented(index as usize, augment, seed, epoch, out)
         };
-        let (indices, images) = (&batch.indices, &mut batch.images);
+        let (indices, pixels) = (&batch.indices, &mut batch.pixels);
         if self.dataset.decodes() {
             let mut all = || {
-                let images = images.par_chunks_exact_mut(image_len);
+                let images = pixels.par_chunks_exact_mut(image_len);
                 indices.par_iter().zip(images).try_for_each(read)
             };
             match &self.pool {
@@ -278,7 +264,7 @@ impl Maker {
                 None => all()?,
             }
         } else {
-            let images = images.chunks_exact_mut(image_len);
+            let images = pixels.chunks_exact_mut(image_len);
             indices.iter().zip(images).try_for_each(read)?;
         }
         Ok(batch)

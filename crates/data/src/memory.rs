@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Split, files};
+use crate::{Augment, DataError, Dataset, Shape, Split, files};
 
 impl Dataset {
     /// A training split made of `pixels`: one byte a value, row by row, channels
@@ -18,7 +18,7 @@ impl Dataset {
     /// labels that are too many, too few or beyond the last class.
     pub fn from_bytes(
         name: &str,
-        shape: [usize; 3],
+        shape: Shape,
         classes: &[&str],
         labels: Vec<u32>,
         pixels: Vec<u8>,
@@ -66,8 +66,9 @@ impl Dataset {
 }
 
 /// The number of values of an image that has some.
-fn image_len([height, width, channels]: [usize; 3]) -> Option<usize> {
-    let len = height.checked_mul(width)?.checked_mul(channels)?;
+fn image_len(shape: Shape) -> Option<usize> {
+    let rows = shape.height.checked_mul(shape.width)?;
+    let len = rows.checked_mul(shape.channels)?;
     (len > 0).then_some(len)
 }
 
@@ -77,7 +78,8 @@ mod tests {
 
     fn make(labels: &[u32], pixels: &[u8], white: u8) -> Result<Dataset, DataError> {
         let (labels, pixels) = (labels.to_vec(), pixels.to_vec());
-        Dataset::from_bytes("two", [1, 2, 1], &["a", "b"], labels, pixels, white)
+        let shape = Shape::new(1, 2, 1);
+        Dataset::from_bytes("two", shape, &["a", "b"], labels, pixels, white)
     }
 
     #[test]
@@ -105,7 +107,7 @@ mod tests {
             let error = make(labels, pixels, white).unwrap_err();
             assert!(matches!(error, DataError::Setting { .. }), "{error}");
         }
-        let none = Dataset::from_bytes("none", [0, 2, 1], &["a"], vec![0], vec![], 1);
+        let none = Dataset::from_bytes("none", Shape::new(0, 2, 1), &["a"], vec![0], vec![], 1);
         assert!(none.is_err());
     }
 }

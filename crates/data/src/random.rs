@@ -2,9 +2,7 @@
 //! (seed, purpose, epoch, index), so threads, batch sizes and restarts cannot
 //! change a result.
 //!
-//! The generator is Philox4x32-10 (Salmon et al., *Parallel random numbers: as
-//! easy as 1, 2, 3*, SC 2011). The 64-bit key is the seed; the 128-bit counter
-//! is, from its lowest word,
+//! The words of the generator's counter (see [`kernels::random`]) are
 //!
 //! | word | holds |
 //! |---|---|
@@ -12,44 +10,13 @@
 //! | 1 | index (of the image) |
 //! | 2 | epoch, low 32 bits |
 //! | 3 | purpose in the high 8 bits, epoch's bits 32 to 55 below |
-//!
-//! Philox is a bijection of the counter for each key, so two different
-//! (purpose, epoch, index) never share a draw.
 
-/// What a stream of random numbers is for. Streams of different purposes are
-/// independent of each other. Values below 16 belong to this crate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purpose(pub u8);
-
-impl Purpose {
-    /// The order of the images in an epoch.
-    pub const SHUFFLE: Self = Self(1);
-    /// Crops, flips and shifts.
-    pub const AUGMENT: Self = Self(2);
-}
-
-/// Ten rounds of Philox4x32: maps a counter to four random words under a key.
-pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    const MULTIPLIER: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
-    const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-    for _ in 0..10 {
-        let first = MULTIPLIER[0] * u64::from(counter[0]);
-        let second = MULTIPLIER[1] * u64::from(counter[2]);
-        counter = [
-            (second >> 32) as u32 ^ counter[1] ^ key[0],
-            second as u32,
-            (first >> 32) as u32 ^ counter[3] ^ key[1],
-            first as u32,
-        ];
-        key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
-    }
-    counter
-}
+use kernels::random::{Purpose, key, philox4x32};
 
 /// A stream of random numbers: a pure function of (seed, purpose, epoch,
 /// index) and of how many numbers were drawn before.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     key: [u32; 2],
     counter: [u32; 4],
     block: [u32; 4],
@@ -62,8 +29,8 @@ impl Stream {
     pub fn new(seed: u64, purpose: Purpose, epoch: u64, index: u32) -> Self {
         let high = (epoch >> 32) as u32 & 0x00FF_FFFF;
         Self {
-            key: [seed as u32, (seed >> 32) as u32],
-            counter: [0, index, epoch as u32, u32::from(purpose.0) << 24 | high],
+            key: key(seed),
+            counter: [0, index, epoch as u32, purpose as u32 | high],
             block: [0; 4],
             used: 4,
         }
@@ -104,21 +71,6 @@ impl Stream {
         low + (high - low) * self.unit()
     }
 
-    /// Fills `out` with normal numbers of mean 0 and standard deviation
-    /// `sigma`, two at a time by Box and Muller's transform of two draws.
-    pub fn fill_normal(&mut self, sigma: f32, out: &mut [f32]) {
-        for pair in out.chunks_mut(2) {
-            // In (0, 1): the logarithm is finite, the largest radius is 6.7.
-            let open_unit = (f64::from(self.bits()) + 0.5) / 4_294_967_296.0;
-            let radius = (-2.0 * (open_unit as f32).ln()).sqrt() * sigma;
-            let angle = self.bits() as f32 * (std::f32::consts::TAU / 4_294_967_296.0);
-            let (sin, cos) = angle.sin_cos();
-            for (out, value) in pair.iter_mut().zip([cos, sin]) {
-                *out = radius * value;
-            }
-        }
-    }
-
     /// True with probability 1/2.
     pub fn coin(&mut self) -> bool {
         self.bits() >> 31 == 1
@@ -130,7 +82,7 @@ impl Stream {
 pub fn permutation(len: usize, seed: u64, epoch: u64) -> Vec<u32> {
     let len = u32::try_from(len).unwrap_or(u32::MAX);
     let mut order: Vec<u32> = (0..len).collect();
-    let mut stream = Stream::new(seed, Purpose::SHUFFLE, epoch, 0);
+    let mut stream = Stream::new(seed, Purpose::Shuffle, epoch, 0);
     for last in (1..len).rev() {
         let chosen = stream.below(last + 1);
         order.swap(last as usize, chosen as usize);
@@ -143,35 +95,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The known answers of the Random123 distribution (`kat_vectors`).
-    #[test]
-    fn philox_gives_the_published_answers() {
-        let cases = [
-            (
-                [0; 4],
-                [0; 2],
-                [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8],
-            ),
-            (
-                [u32::MAX; 4],
-                [u32::MAX; 2],
-                [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd],
-            ),
-            (
-                [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
-                [0xa409_3822, 0x299f_31d0],
-                [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
-            ),
-        ];
-        for (counter, key, expected) in cases {
-            assert_eq!(philox4x32(counter, key), expected);
-        }
-    }
-
     #[test]
     fn a_stream_starts_with_the_block_of_its_counter() {
-        let mut stream = Stream::new(0x299f_31d0_a409_3822, Purpose(3), 7 << 32 | 5, 9);
-        let expected = philox4x32([0, 9, 5, 3 << 24 | 7], [0xa409_3822, 0x299f_31d0]);
+        let mut stream = Stream::new(0x299f_31d0_a409_3822, Purpose::Augment, 7 << 32 | 5, 9);
+        let expected = philox4x32([0, 9, 5, 2 << 24 | 7], [0xa409_3822, 0x299f_31d0]);
         assert_eq!([(); 4].map(|()| stream.bits()), expected);
     }
 
@@ -187,7 +114,7 @@ mod tests {
     fn bounded_draws_are_uniform() {
         // 60,000 draws over 6 slots: each count is binomial with standard
         // deviation 91; 6.5 of them are missed with probability 1e-10.
-        let mut stream = Stream::new(1, Purpose::AUGMENT, 0, 0);
+        let mut stream = Stream::new(1, Purpose::Augment, 0, 0);
         let mut counts = [0i32; 6];
         for _ in 0..60_000 {
             counts[stream.below(6) as usize] += 1;
@@ -199,33 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn normal_numbers_have_their_moments() {
-        // The first four moments of 100,000 numbers, each within six of its
-        // standard deviations, sqrt(Var(z^k) / n).
-        let mut draws = vec![0.0; 100_000];
-        Stream::new(3, Purpose(16), 0, 0).fill_normal(1.0, &mut draws);
-        let moment =
-            |k: i32| draws.iter().map(|&z| f64::from(z).powi(k)).sum::<f64>() / draws.len() as f64;
-        for (k, expected, variance) in [
-            (1, 0.0, 1.0),
-            (2, 1.0, 2.0),
-            (3, 0.0, 15.0),
-            (4, 3.0, 96.0f64),
-        ] {
-            let error = (moment(k) - expected).abs();
-            assert!(
-                error < 6.0 * (variance / 1e5).sqrt(),
-                "moment {k} is off by {error}"
-            );
-        }
-        let mut scaled = [0.0; 3];
-        Stream::new(3, Purpose(16), 0, 0).fill_normal(0.25, &mut scaled);
-        assert_eq!(scaled, [draws[0], draws[1], draws[2]].map(|z| z * 0.25));
-    }
-
-    #[test]
     fn degenerate_bounds_are_harmless() {
-        let mut stream = Stream::new(1, Purpose::AUGMENT, 0, 0);
+        let mut stream = Stream::new(1, Purpose::Augment, 0, 0);
         assert_eq!((stream.below(0), stream.below(1)), (0, 0));
         assert_eq!(permutation(0, 3, 4), Vec::<u32>::new());
         assert_eq!(permutation(1, 3, 4), [0]);
@@ -249,7 +151,7 @@ mod tests {
 
         #[test]
         fn draws_stay_in_range(seed: u64, bound in 1u32.., low in -9.0..9.0f64, span in 0.0..9.0f64) {
-            let mut stream = Stream::new(seed, Purpose::AUGMENT, 0, 0);
+            let mut stream = Stream::new(seed, Purpose::Augment, 0, 0);
             prop_assert!(stream.below(bound) < bound);
             let draw = stream.uniform(low, low + span);
             prop_assert!(low <= draw && draw <= low + span);

@@ -3,20 +3,20 @@
 
 use std::path::Path;
 
-use crate::DataError;
+use crate::{DataError, Shape};
 
 /// Appends the label and the pixels (turned from planes to channels last) of
 /// whole records. `first` is the number of the first record, for errors.
 pub(crate) fn parse(
     bytes: &[u8],
-    [height, width, channels]: [usize; 3],
+    shape: Shape,
     classes: usize,
     (path, first): (&Path, usize),
     labels: &mut Vec<u32>,
     pixels: &mut Vec<u8>,
 ) -> Result<(), DataError> {
-    let plane = height * width;
-    for (record, bytes) in bytes.chunks_exact(1 + plane * channels).enumerate() {
+    let plane = shape.pixels();
+    for (record, bytes) in bytes.chunks_exact(1 + shape.len()).enumerate() {
         let (label, planes) = (bytes[0], &bytes[1..]);
         if usize::from(label) >= classes {
             return Err(DataError::Label {
@@ -28,7 +28,7 @@ pub(crate) fn parse(
         }
         labels.push(label.into());
         for position in 0..plane {
-            pixels.extend((0..channels).map(|channel| planes[channel * plane + position]));
+            pixels.extend((0..shape.channels).map(|channel| planes[channel * plane + position]));
         }
     }
     Ok(())

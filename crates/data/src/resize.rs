@@ -2,6 +2,8 @@
 //!
 //! Own code because the crate that does it with SIMD takes minutes to compile.
 
+use crate::Shape;
+
 /// Left, top, width and height of what is resized, in pixels of the source.
 pub(crate) type Region = [f64; 4];
 
@@ -40,16 +42,16 @@ fn taps(source: usize, start: f64, length: f64, outputs: usize) -> Vec<Taps> {
     (0..outputs).map(one).collect()
 }
 
-/// Resizes a region of an image with `channels` (1 or 3) bytes a pixel to
+/// Resizes a region of an image with one or three bytes a pixel to
 /// `[height, width]`. Only rows and columns that the region needs are read.
 pub(crate) fn resize(
     bytes: &[u8],
-    [source_height, source_width, channels]: [usize; 3],
+    source: Shape,
     [left, top, region_width, region_height]: Region,
     [height, width]: [usize; 2],
 ) -> Vec<u8> {
-    let mut columns = taps(source_width, left, region_width, width);
-    let rows = taps(source_height, top, region_height, height);
+    let mut columns = taps(source.width, left, region_width, width);
+    let rows = taps(source.height, top, region_height, height);
     // Source columns that any output pixel reads.
     let begin = columns.iter().map(|t| t.first).min().unwrap_or(0);
     let end = columns.iter().map(|t| t.first + t.weights.len()).max();
@@ -57,17 +59,17 @@ pub(crate) fn resize(
     columns.iter_mut().for_each(|taps| taps.first -= begin);
     // Down first: whole rows are added up, which the compiler vectorises, and
     // the slower way across is left with as few rows as there are outputs.
-    let mut line = vec![0f32; (end - begin) * channels];
-    let mut result = Vec::with_capacity(height * width * channels);
+    let mut line = vec![0f32; (end - begin) * source.channels];
+    let mut result = Vec::with_capacity(height * width * source.channels);
     for taps in &rows {
         line.fill(0.0);
         for (row, w) in (taps.first..).zip(&taps.weights) {
-            let row = &bytes[(row * source_width + begin) * channels..][..line.len()];
+            let row = &bytes[(row * source.width + begin) * source.channels..][..line.len()];
             for (sum, &v) in line.iter_mut().zip(row) {
                 *sum += w * f32::from(v);
             }
         }
-        match channels {
+        match source.channels {
             3 => across::<3>(&line, &columns, &mut result),
             _ => across::<1>(&line, &columns, &mut result),
         }

@@ -2,18 +2,22 @@
 
 use std::path::Path;
 
-use heatsmooth_data::{Augment, DataError, Dataset, OpenOptions, Split, View, open, verify};
-use image::{Rgb, RgbImage};
+use heatsmooth_data::{
+    Augment, DataError, Dataset, OpenOptions, Shape, Split, View, encode_png, open, verify,
+};
 
-fn save(root: &Path, file: &str, size: (u32, u32), shade: u8) {
+fn save(root: &Path, file: &str, (width, height): (usize, usize), shade: u8) {
     let path = root.join(file);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    RgbImage::from_fn(size.0, size.1, |x, y| Rgb([shade, x as u8, y as u8]))
-        .save(path)
-        .unwrap();
+    let pixels: Vec<f32> = (0..width * height)
+        .flat_map(|at| [shade, (at % width) as u8, (at / width) as u8])
+        .map(|byte| f32::from(byte) / 255.0)
+        .collect();
+    let image = encode_png(Shape::new(height, width, 3), &pixels).unwrap();
+    std::fs::write(path, image).unwrap();
 }
 
-fn open_as(root: &Path, split: Split, shape: [usize; 3]) -> Result<Dataset, DataError> {
+fn open_as(root: &Path, split: Split, shape: Shape) -> Result<Dataset, DataError> {
     let options = OpenOptions {
         root: None,
         view: View::for_shape(shape),
@@ -32,7 +36,7 @@ fn classes_are_sorted_and_other_files_counted() {
     save(root, ".hidden/x.png", (12, 10), 0);
     std::fs::write(root.join("zebra/notes.txt"), "text").unwrap();
     std::fs::write(root.join("README"), "text").unwrap();
-    let dataset = open_as(root, Split::Test, [8, 8, 3]).unwrap();
+    let dataset = open_as(root, Split::Test, Shape::new(8, 8, 3)).unwrap();
     assert_eq!(dataset.classes(), ["ant", "zebra"]);
     assert_eq!(dataset.labels(), [0, 1, 1, 1]);
     assert_eq!(dataset.ignored_files(), 1);
@@ -41,7 +45,7 @@ fn classes_are_sorted_and_other_files_counted() {
     let mut image = [0.0; 192];
     dataset.read(2, &mut image).unwrap();
     assert_eq!(image[0], 30.0 / 255.0);
-    let train = open_as(root, Split::Train, [8, 8, 3]).unwrap();
+    let train = open_as(root, Split::Train, Shape::new(8, 8, 3)).unwrap();
     assert_eq!(train.hash(), dataset.hash());
 }
 
@@ -52,7 +56,7 @@ fn the_hash_follows_names_sizes_and_labels() {
     save(root, "a/1.png", (12, 10), 30);
     save(root, "b/1.png", (12, 10), 30);
     let hash = || {
-        open_as(root, Split::Test, [8, 8, 3])
+        open_as(root, Split::Test, Shape::new(8, 8, 3))
             .unwrap()
             .hash()
             .to_owned()
@@ -74,13 +78,13 @@ fn split_folders_share_the_classes_of_train() {
     save(root, "train/b/1.png", (8, 8), 2);
     save(root, "train/c/1.png", (8, 8), 3);
     save(root, "val/c/1.png", (8, 8), 4);
-    let test = open_as(root, Split::Test, [8, 8, 3]).unwrap();
+    let test = open_as(root, Split::Test, Shape::new(8, 8, 3)).unwrap();
     assert_eq!((test.labels(), test.classes().len()), (&[2][..], 3));
-    let train = open_as(root, Split::Train, [8, 8, 3]).unwrap();
+    let train = open_as(root, Split::Train, Shape::new(8, 8, 3)).unwrap();
     assert_eq!(train.labels(), [0, 1, 2]);
     assert_ne!(train.hash(), test.hash());
     save(root, "val/d/1.png", (8, 8), 4);
-    let error = open_as(root, Split::Test, [8, 8, 3]).unwrap_err();
+    let error = open_as(root, Split::Test, Shape::new(8, 8, 3)).unwrap_err();
     assert!(matches!(&error, DataError::UnknownClass { class, .. } if class == "d"));
 }
 
@@ -89,19 +93,19 @@ fn a_class_may_be_called_train() {
     let root = tempfile::tempdir().unwrap();
     save(root.path(), "train/1.png", (8, 8), 1);
     save(root.path(), "ship/1.png", (8, 8), 1);
-    let dataset = open_as(root.path(), Split::Test, [8, 8, 3]).unwrap();
+    let dataset = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap();
     assert_eq!(dataset.classes(), ["ship", "train"]);
 }
 
 #[test]
 fn what_is_not_there_is_named() {
     let root = tempfile::tempdir().unwrap();
-    let error = open_as(root.path(), Split::Test, [8, 8, 3]).unwrap_err();
+    let error = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap_err();
     assert!(matches!(error, DataError::EmptyFolder { .. }), "{error}");
     save(root.path(), "train/a/1.png", (8, 8), 1);
-    let error = open_as(root.path(), Split::Test, [8, 8, 3]).unwrap_err();
+    let error = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap_err();
     assert!(matches!(error, DataError::Missing { .. }), "{error}");
-    let error = open_as(&root.path().join("no"), Split::Test, [8, 8, 3]).unwrap_err();
+    let error = open_as(&root.path().join("no"), Split::Test, Shape::new(8, 8, 3)).unwrap_err();
     assert!(matches!(error, DataError::UnknownDataset { .. }), "{error}");
     assert!(error.hint().unwrap().contains("digits, cifar10"));
 }
@@ -113,7 +117,7 @@ fn an_unreadable_image_is_named() {
     save(root.path(), "a/1.png", (9, 8), 1);
     assert_eq!(verify(name, None).unwrap().len(), 2);
     std::fs::write(root.path().join("a/2.png"), "no image").unwrap();
-    let dataset = open_as(root.path(), Split::Test, [8, 8, 3]).unwrap();
+    let dataset = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap();
     let mut image = [0.0; 192];
     dataset.read(0, &mut image).unwrap();
     let error = dataset.read(1, &mut image).unwrap_err();
@@ -126,7 +130,7 @@ fn an_unreadable_image_is_named() {
 fn wrong_indices_and_buffers_are_refused() {
     let root = tempfile::tempdir().unwrap();
     save(root.path(), "a/1.png", (9, 8), 1);
-    let dataset = open_as(root.path(), Split::Test, [8, 8, 3]).unwrap();
+    let dataset = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap();
     let mut image = [0.0; 192];
     assert!(matches!(
         dataset.read(1, &mut image),
@@ -145,7 +149,7 @@ fn wrong_indices_and_buffers_are_refused() {
 fn resized_crops_are_pure_and_differ_between_epochs() {
     let root = tempfile::tempdir().unwrap();
     save(root.path(), "a/1.png", (60, 50), 100);
-    let dataset = open_as(root.path(), Split::Train, [16, 16, 3]).unwrap();
+    let dataset = open_as(root.path(), Split::Train, Shape::new(16, 16, 3)).unwrap();
     let read = |seed, epoch| {
         let mut image = vec![0.0; 768];
         let augment = &Augment::IMAGENET;

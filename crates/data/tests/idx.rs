@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use heatsmooth_data::{DataError, Dataset, OpenOptions, Split, open};
+use heatsmooth_data::{DataError, Dataset, OpenOptions, Shape, Split, open};
 
 const IMAGES: &str = "t10k-images-idx3-ubyte";
 const LABELS: &str = "t10k-labels-idx1-ubyte";
@@ -50,7 +50,7 @@ fn open_files(images: &[u8], labels: &[u8]) -> Result<Dataset, DataError> {
 #[test]
 fn plain_and_compressed_files_are_the_same_data() {
     let plain = open_files(&images(), &labels()).unwrap();
-    assert_eq!((plain.len(), plain.shape()), (3, [2, 4, 1]));
+    assert_eq!((plain.len(), plain.shape()), (3, Shape::new(2, 4, 1)));
     assert_eq!(plain.labels(), [7, 0, 9]);
     let mut image = [0.0; 8];
     plain.read(2, &mut image).unwrap();

@@ -1,7 +1,8 @@
 //! The batches of an epoch do not depend on how they are made.
 
 use heatsmooth_data::{
-    Augment, Batch, DataError, Dataset, Loader, LoaderOptions, OpenOptions, Split, View, open,
+    Augment, DataError, Dataset, Images, Loader, LoaderOptions, OpenOptions, Shape, Split, View,
+    encode_png, open,
 };
 use proptest::prelude::*;
 
@@ -11,21 +12,24 @@ fn digits() -> Dataset {
 
 /// Eleven small images in three classes.
 fn folder(root: &std::path::Path) -> Dataset {
-    for index in 0..11u8 {
+    for index in 0..11u16 {
         let class = root.join(format!("class{}", index % 3));
         std::fs::create_dir_all(&class).unwrap();
-        image::RgbImage::from_fn(20, 17, |x, y| image::Rgb([index, x as u8, y as u8]))
-            .save(class.join(format!("{index}.png")))
-            .unwrap();
+        let pixels: Vec<f32> = (0..20 * 17)
+            .flat_map(|at| [index, at % 20, at / 20])
+            .map(|byte| f32::from(byte) / 255.0)
+            .collect();
+        let image = encode_png(Shape::new(17, 20, 3), &pixels).unwrap();
+        std::fs::write(class.join(format!("{index}.png")), image).unwrap();
     }
     let options = OpenOptions {
         root: None,
-        view: View::for_shape([12, 12, 3]),
+        view: View::for_shape(Shape::new(12, 12, 3)),
     };
     open(root.to_str().unwrap(), Split::Train, &options).unwrap()
 }
 
-fn collect(dataset: &Dataset, options: LoaderOptions, recycle: bool) -> Vec<Batch> {
+fn collect(dataset: &Dataset, options: LoaderOptions, recycle: bool) -> Vec<Images> {
     let mut loader = Loader::new(dataset, options).unwrap();
     let mut batches = Vec::new();
     while let Some(batch) = loader.next() {
@@ -44,11 +48,10 @@ fn an_epoch_is_every_image_once() {
     let dataset = digits();
     let batches = collect(&dataset, LoaderOptions::training(50, &dataset, 3, 4), true);
     assert_eq!(batches.len(), 8);
-    assert_eq!(batches[7].labels.len(), 10);
+    assert_eq!(batches[7].len(), 10);
     let mut indices: Vec<u32> = batches.iter().flat_map(|b| b.indices.clone()).collect();
-    for (batch, number) in batches.iter().zip(0..) {
-        assert_eq!(batch.number, number);
-        assert_eq!(batch.images.len(), batch.labels.len() * 64);
+    for batch in &batches {
+        assert_eq!(batch.pixels.len(), batch.len() * 64);
         for (&index, &label) in batch.indices.iter().zip(&batch.labels) {
             assert_eq!(dataset.labels()[index as usize], label);
         }
@@ -76,7 +79,7 @@ fn evaluation_is_in_order_and_unvaried() {
     let batches = collect(&dataset, LoaderOptions::evaluation(100), true);
     let mut expected = vec![0.0; 64];
     for batch in &batches {
-        for (&index, image) in batch.indices.iter().zip(batch.images.chunks(64)) {
+        for (&index, image) in batch.indices.iter().zip(batch.pixels.chunks(64)) {
             dataset.read(index as usize, &mut expected).unwrap();
             assert_eq!(image, expected);
         }
@@ -93,7 +96,7 @@ fn a_last_batch_that_is_not_full_can_be_left_out() {
     };
     let batches = collect(&dataset, options, true);
     assert_eq!(batches.len(), 7);
-    assert!(batches.iter().all(|batch| batch.labels.len() == 50));
+    assert!(batches.iter().all(|batch| batch.len() == 50));
 }
 
 #[test]
@@ -202,7 +205,7 @@ proptest! {
             .into_iter()
             .find_map(|batch| {
                 let at = batch.indices.iter().position(|&i| i as usize == index)?;
-                Some(batch.images[at * 64..][..64].to_vec())
+                Some(batch.image(at).to_vec())
             });
         prop_assert_eq!(found, Some(alone));
     }

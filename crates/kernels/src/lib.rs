@@ -9,6 +9,19 @@
 //!
 //! [`mod@reference`] holds the specification: plain loops, generic over `f32` and
 //! `f64`, against which every fast kernel is tested.
+//!
+//! ```
+//! use heatsmooth_kernels::isa::Isa;
+//! use heatsmooth_kernels::noise::{NoiseKey, add_noise};
+//! use heatsmooth_kernels::random::Purpose;
+//!
+//! // Noise is a function of its key alone: the same on every thread, at any time.
+//! let key = NoiseKey { seed: 0, purpose: Purpose::Bench, image: 7, sample: 0 };
+//! let (image, mut noisy, mut again) = ([0.5; 64], [0.0; 64], [0.0; 64]);
+//! add_noise(Isa::detect(), key, 0.25, &image, &mut noisy);
+//! add_noise(Isa::detect(), key, 0.25, &image, &mut again);
+//! assert_eq!(noisy, again);
+//! ```
 
 pub mod backward;
 pub mod buffer;
@@ -22,6 +35,7 @@ pub mod isa;
 pub mod noise;
 pub mod norm;
 pub mod pool;
+pub mod random;
 pub mod reference;
 pub mod simd;
 pub mod team;

@@ -1,15 +1,16 @@
 //! Gaussian noise as a pure function of its key, eight numbers at a time.
 //!
-//! Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-//! 2011) turns the counter `(i/4, sample, image, purpose)` under the key `seed`
-//! into four words `r`; Box and Muller's transform turns them into the normal
-//! numbers `4*(i/4) .. 4*(i/4)+3`: with `u(r) = (r + 1/2) / 2^32`,
+//! Philox (see [`crate::random`]) turns the counter `(i/4, sample, image,
+//! purpose)` under the key `seed` into four words `r`; Box and Muller's
+//! transform turns them into the normal numbers `4*(i/4) .. 4*(i/4)+3`: with
+//! `u(r) = (r + 1/2) / 2^32`,
 //!
 //! ```text
 //! z0, z1 = sqrt(-2 ln u(r0)) * (cos, sin)(2 pi u(r1)),    z2, z3 from r2, r3
 //! ```
 
 use crate::isa::{Isa, Kernel};
+use crate::random::{self, MULTIPLIERS, Purpose};
 use crate::simd::Simd;
 
 /// What identifies one image's worth of noise.
@@ -18,7 +19,7 @@ pub struct NoiseKey {
     /// The run's seed.
     pub seed: u64,
     /// What the noise is for.
-    pub purpose: u32,
+    pub purpose: Purpose,
     /// Number of the image.
     pub image: u32,
     /// Number of the sample.
@@ -53,7 +54,7 @@ impl Kernel for Add<'_> {
             image,
             sample,
         } = self.key;
-        let key = [seed as u32, (seed >> 32) as u32];
+        let key = random::key(seed);
         let sigma = s.splat(self.sigma);
         let mut block = s.iota();
         let (xs, outs) = (
@@ -65,7 +66,7 @@ impl Kernel for Add<'_> {
                 block,
                 s.splat_u32(sample),
                 s.splat_u32(image),
-                s.splat_u32(purpose),
+                s.splat_u32(purpose as u32),
             ];
             let r = philox(s, counter, key);
             let (z0, z1) = box_muller(s, r[0], r[1]);
@@ -87,10 +88,10 @@ impl Kernel for Add<'_> {
     }
 }
 
-/// Ten rounds of Philox4x32.
+/// [`random::philox4x32`] in every lane.
 #[inline(always)]
 fn philox<S: Simd>(s: S, mut c: [S::U; 4], mut k: [u32; 2]) -> [S::U; 4] {
-    let (a, b) = (s.splat_u32(0xD251_1F53), s.splat_u32(0xCD9E_8D57));
+    let [a, b] = MULTIPLIERS.map(|m| s.splat_u32(m));
     for _ in 0..10 {
         let (high_a, low_a) = s.mul_wide(c[0], a);
         let (high_b, low_b) = s.mul_wide(c[2], b);
@@ -100,10 +101,7 @@ fn philox<S: Simd>(s: S, mut c: [S::U; 4], mut k: [u32; 2]) -> [S::U; 4] {
             s.xor(s.xor(high_a, c[3]), s.splat_u32(k[1])),
             low_a,
         ];
-        k = [
-            k[0].wrapping_add(0x9E37_79B9),
-            k[1].wrapping_add(0xBB67_AE85),
-        ];
+        k = random::next_key(k);
     }
     c
 }

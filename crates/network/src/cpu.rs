@@ -8,16 +8,28 @@ use std::sync::Arc;
 use kernels::geometry::Shape;
 use kernels::isa::Isa;
 use rayon::ThreadPool;
+use rayon::prelude::*;
 
+use crate::device_error::DeviceError;
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::noise::{Noise, NoisyImage};
-use crate::parameters::{Gradients, Parameters};
-use crate::verbs::{Classify, Differentiable, Mode};
+use crate::optimiser::{SgdStep, TrainingState};
+use crate::parameters::{HostGradients, Parameters};
+use crate::verbs::{Classify, Executor, Gradients, Mode, Tape};
 use inference::Inference;
-use training::{Training, other};
+use training::{CpuTape, Training, other};
 
-pub use training::Tape as CpuTape;
+/// Noisy copies that are evaluated at once: a few hundred on each thread of a
+/// large machine.
+const BATCH: usize = 1024;
+/// Pixels of a batch, in bytes, at most.
+const BATCH_BYTES: usize = 256 << 20;
+/// Activations kept for one backward pass, roughly, in bytes.
+const TAPE_BYTES: usize = 1 << 30;
+/// Fewer images a taped pass than the first leave threads idle, more than the
+/// second do not make a network faster.
+const TAPED: std::ops::RangeInclusive<usize> = 8..=256;
 
 /// A network on the threads of a pool.
 ///
@@ -26,8 +38,12 @@ pub use training::Tape as CpuTape;
 pub struct Cpu {
     graph: Graph,
     parameters: Parameters,
+    /// At rest (`None`) until the first step.
+    velocity: Option<HostGradients>,
     training: Training,
     inference: Inference,
+    isa: Isa,
+    pool: Arc<ThreadPool>,
 }
 
 impl Cpu {
@@ -40,10 +56,19 @@ impl Cpu {
     pub fn with_isa(model: &Model, pool: Arc<ThreadPool>, isa: Isa) -> Self {
         Self {
             inference: Inference::new(isa, Arc::clone(&pool)),
-            training: Training::new(&model.graph, isa, pool),
+            training: Training::new(&model.graph, isa, Arc::clone(&pool)),
             graph: model.graph.clone(),
             parameters: model.parameters.clone(),
+            velocity: None,
+            isa,
+            pool,
         }
+    }
+
+    /// Forgets what was derived from the parameters.
+    fn parameters_change(&mut self) {
+        self.training.parameters_change();
+        self.inference.parameters_change();
     }
 }
 
@@ -56,52 +81,134 @@ impl Classify for Cpu {
         self.graph.classes()
     }
 
-    fn logits(&self, images: &[f32], logits: &mut [f32]) {
+    fn logits(&self, images: &[f32], logits: &mut [f32]) -> Result<(), DeviceError> {
+        let count = self.graph.count_images(images)?;
+        DeviceError::length("logits", count * self.classes(), logits.len())?;
         self.inference
             .logits(&self.graph, &self.parameters, images, logits);
+        Ok(())
     }
 
-    fn noisy_logits(&self, noise: &Noise, batch: &[NoisyImage<'_>], logits: &mut [f32]) {
+    fn noisy_logits(
+        &self,
+        noise: &Noise,
+        batch: &[NoisyImage<'_>],
+        logits: &mut [f32],
+    ) -> Result<(), DeviceError> {
+        let copies = NoisyImage::count_all(batch, self.input())?;
+        DeviceError::length("logits", copies * self.classes(), logits.len())?;
         self.inference
             .noisy_logits(&self.graph, &self.parameters, noise, batch, logits);
+        Ok(())
+    }
+
+    fn batch(&self) -> usize {
+        let fit = BATCH_BYTES / (size_of::<f32>() * self.input().len());
+        fit.clamp(1, BATCH)
     }
 }
 
-impl Differentiable for Cpu {
-    type Tape = CpuTape;
-
+impl Executor for Cpu {
     fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    fn parameters(&self) -> &Parameters {
-        &self.parameters
+    fn forward(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError> {
+        self.graph.count_images(images)?;
+        let (logits, tape) = self
+            .training
+            .forward(&self.graph, &self.parameters, images, mode);
+        Ok((logits, Tape::new(tape)))
     }
 
-    fn parameters_mut(&mut self) -> &mut Parameters {
-        self.training.parameters_change();
-        self.inference.parameters_change();
-        &mut self.parameters
-    }
-
-    fn forward(&self, images: &[f32], mode: Mode) -> (Vec<f32>, CpuTape) {
+    fn input_gradient(&self, tape: &Tape, cotangent: &[f32]) -> Result<Vec<f32>, DeviceError> {
+        let tape: &CpuTape = tape.of()?;
+        let images = tape.images();
+        DeviceError::length("cotangent", images * self.classes(), cotangent.len())?;
+        let mut dx = vec![0.0; images * self.input().len()];
         self.training
-            .forward(&self.graph, &self.parameters, images, mode)
+            .input_gradient(&self.graph, &self.parameters, tape, cotangent, &mut dx);
+        Ok(dx)
     }
 
-    fn input_gradient(&self, tape: &CpuTape, cotangent: &[f32], dx: &mut [f32]) {
-        self.training
-            .input_gradient(&self.graph, &self.parameters, tape, cotangent, dx);
-    }
-
-    fn parameter_gradient(&self, tape: &CpuTape, cotangent: &[f32], gradients: &mut Gradients) {
+    fn parameter_gradient(
+        &self,
+        tape: &Tape,
+        cotangent: &[f32],
+        gradients: &mut Gradients,
+    ) -> Result<(), DeviceError> {
+        let tape: &CpuTape = tape.of()?;
+        let gradients: &mut HostGradients = gradients.of_mut()?;
+        DeviceError::length("cotangent", tape.images() * self.classes(), cotangent.len())?;
         self.training
             .parameter_gradient(&self.graph, &self.parameters, tape, cotangent, gradients);
+        Ok(())
     }
 
-    fn update_running_statistics(&mut self, tape: &CpuTape) {
+    fn gradients(&self) -> Result<Gradients, DeviceError> {
+        Ok(Gradients::new(HostGradients::zeros(&self.graph)))
+    }
+
+    fn update_running_statistics(&mut self, tape: &Tape) -> Result<(), DeviceError> {
         self.inference.parameters_change();
         self.training
-            .update_running_statistics(&self.graph, &mut self.parameters, tape);
+            .update_running_statistics(&self.graph, &mut self.parameters, tape.of()?);
+        Ok(())
+    }
+
+    fn optimise(&mut self, step: &SgdStep, gradients: &mut Gradients) -> Result<f64, DeviceError> {
+        self.parameters_change();
+        let gradients: &mut HostGradients = gradients.of_mut()?;
+        let velocity = self
+            .velocity
+            .get_or_insert_with(|| HostGradients::zeros(&self.graph));
+        let norm = step.apply(&self.graph, gradients, velocity, &mut self.parameters);
+        gradients.clear();
+        Ok(norm)
+    }
+
+    fn parameters(&self) -> Result<Parameters, DeviceError> {
+        Ok(self.parameters.clone())
+    }
+
+    fn state(&self) -> Result<TrainingState, DeviceError> {
+        let at_rest = || HostGradients::zeros(&self.graph);
+        Ok(TrainingState {
+            parameters: self.parameters.clone(),
+            velocity: self.velocity.clone().unwrap_or_else(at_rest),
+        })
+    }
+
+    fn restore(&mut self, state: TrainingState) -> Result<(), DeviceError> {
+        self.parameters_change();
+        self.parameters = state.parameters;
+        self.velocity = Some(state.velocity);
+        Ok(())
+    }
+
+    fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError> {
+        let len = self.input().len();
+        let copies = NoisyImage::count_all(batch, self.input())?;
+        let mut images = vec![0.0; copies * len];
+        // Which image and sample each copy is.
+        let keys = batch.iter().flat_map(|noisy| {
+            (0..noisy.count as u32).map(move |copy| (noisy, noisy.first_sample + copy))
+        });
+        let keys: Vec<_> = keys.collect();
+        self.pool.install(|| {
+            let copies = images.par_chunks_exact_mut(len).zip(&keys);
+            copies.for_each(|(out, (noisy, sample))| {
+                noise.add_with(self.isa, (noisy.image, *sample), noisy.pixels, out);
+            });
+        });
+        Ok(images)
+    }
+
+    fn taped_batch(&self) -> usize {
+        let nodes = 0..self.graph.nodes().len();
+        let floats: usize = nodes.map(|id| self.graph.shape(id).len()).sum();
+        // Twice: activations, and their gradients on the way back.
+        let fit = TAPE_BYTES / (2 * size_of::<f32>() * floats);
+        fit.clamp(*TAPED.start(), *TAPED.end())
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use kernels::geometry::Shape;
 use serde::{Deserialize, Serialize};
 
+use crate::device_error::DeviceError;
 use crate::op::Op;
 use crate::parameters::ParameterSpec;
 
@@ -83,6 +84,14 @@ impl From<Graph> for Vec<Node> {
 }
 
 impl Graph {
+    /// How many images these pixels are.
+    pub(crate) fn count_images(&self, pixels: &[f32]) -> Result<usize, DeviceError> {
+        let len = self.input().len();
+        let count = pixels.len() / len;
+        DeviceError::length("pixels", count * len, pixels.len())?;
+        Ok(count)
+    }
+
     /// Checks the nodes and infers every shape.
     pub fn new(nodes: Vec<Node>) -> Result<Self, GraphError> {
         if !matches!(nodes.first().map(|n| &n.op), Some(Op::Input { .. })) {

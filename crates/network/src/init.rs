@@ -27,7 +27,7 @@ pub fn initialise(graph: &Graph, seed: u64) -> Parameters {
                 let noise = Noise {
                     seed,
                     purpose: Purpose::Weights,
-                    sigma: variance.sqrt(),
+                    sigma: variance.sqrt().into(),
                 };
                 noise.draw(index as u32, 0, spec.len())
             }

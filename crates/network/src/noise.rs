@@ -1,31 +1,11 @@
 //! Gaussian noise as a pure function of its key.
 
+use kernels::geometry::Shape;
 use kernels::isa::Isa;
 use kernels::noise::{NoiseKey, add_noise};
+pub use kernels::random::Purpose;
 
-/// What noise is drawn for: draws for different purposes are independent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Purpose {
-    /// Choosing a class (n0 samples).
-    Selection = 1,
-    /// Estimating its probability (n samples).
-    Estimation = 2,
-    /// The stochastic model's prediction, attack and L-bound.
-    Prediction = 3,
-    /// Training on noisy images.
-    Training = 4,
-    /// Random projections of the heat penalty.
-    Projection = 5,
-    /// Fresh weights.
-    Weights = 6,
-    /// Random directions and starts of attacks.
-    Attack = 7,
-    /// The Monte-Carlo average of fidelity.
-    Fidelity = 8,
-    /// Measuring speed.
-    Bench = 9,
-}
+use crate::device_error::DeviceError;
 
 /// Gaussian noise `N(0, sigma^2)` as a pure function of
 /// `(seed, purpose, image, sample, pixel)`.
@@ -36,7 +16,7 @@ pub struct Noise {
     /// What for.
     pub purpose: Purpose,
     /// Standard deviation, in units of pixels scaled to [0, 1].
-    pub sigma: f32,
+    pub sigma: f64,
 }
 
 /// `count` noisy copies of one image, with consecutive sample numbers.
@@ -52,12 +32,22 @@ pub struct NoisyImage<'a> {
     pub count: usize,
 }
 
+impl NoisyImage<'_> {
+    /// Copies of all images of a batch, each of which must have this shape.
+    pub(crate) fn count_all(batch: &[Self], shape: Shape) -> Result<usize, DeviceError> {
+        let wrong = batch.iter().find(|noisy| noisy.pixels.len() != shape.len());
+        let got = wrong.map_or(shape.len(), |noisy| noisy.pixels.len());
+        DeviceError::length("an image", shape.len(), got)?;
+        Ok(batch.iter().map(|noisy| noisy.count).sum())
+    }
+}
+
 impl Noise {
     /// Key of one sample of one image.
     pub fn key(&self, image: u32, sample: u32) -> NoiseKey {
         NoiseKey {
             seed: self.seed,
-            purpose: self.purpose as u32,
+            purpose: self.purpose,
             image,
             sample,
         }
@@ -65,13 +55,19 @@ impl Noise {
 
     /// Writes `pixels + noise` of one sample to `out`.
     pub fn add(&self, image: u32, sample: u32, pixels: &[f32], out: &mut [f32]) {
-        add_noise(
-            Isa::detect(),
-            self.key(image, sample),
-            self.sigma,
-            pixels,
-            out,
-        );
+        self.add_with(Isa::detect(), (image, sample), pixels, out);
+    }
+
+    /// The same with given instructions.
+    pub(crate) fn add_with(
+        &self,
+        isa: Isa,
+        (image, sample): (u32, u32),
+        pixels: &[f32],
+        out: &mut [f32],
+    ) {
+        let sigma = self.sigma as f32;
+        add_noise(isa, self.key(image, sample), sigma, pixels, out);
     }
 
     /// The noise alone, by the portable kernel: the same on every CPU.
@@ -81,7 +77,7 @@ impl Noise {
         add_noise(
             Isa::PORTABLE,
             self.key(image, sample),
-            self.sigma,
+            self.sigma as f32,
             &zeros,
             &mut out,
         );

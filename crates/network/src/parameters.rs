@@ -112,11 +112,11 @@ impl Parameters {
 /// Gradients of all parameters, aligned with [`Parameters`]; those of running
 /// statistics are empty.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gradients {
+pub struct HostGradients {
     values: Vec<Vec<f32>>,
 }
 
-impl Gradients {
+impl HostGradients {
     /// Zeros for every trainable parameter.
     pub fn zeros(graph: &Graph) -> Self {
         let values = graph

@@ -8,11 +8,13 @@ use std::marker::PhantomData;
 use kernels::geometry::Shape;
 use kernels::reference::{BatchStatistics, Real};
 
+use crate::device_error::DeviceError;
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::noise::{Noise, NoisyImage};
-use crate::parameters::{Gradients, Parameters};
-use crate::verbs::{Classify, Differentiable, Mode};
+use crate::optimiser::{SgdStep, TrainingState};
+use crate::parameters::{HostGradients, Parameters};
+use crate::verbs::{Classify, Executor, Gradients, Mode, Tape};
 
 /// A network evaluated by the naive kernels in precision `T`.
 ///
@@ -22,6 +24,7 @@ use crate::verbs::{Classify, Differentiable, Mode};
 pub struct Reference<T> {
     graph: Graph,
     parameters: Parameters,
+    velocity: HostGradients,
     precision: PhantomData<T>,
 }
 
@@ -51,6 +54,7 @@ impl<T: Real> Reference<T> {
         Self {
             graph: model.graph.clone(),
             parameters: model.parameters.clone(),
+            velocity: HostGradients::zeros(&model.graph),
             precision: PhantomData,
         }
     }
@@ -77,7 +81,20 @@ impl<T: Real> Reference<T> {
     }
 }
 
-impl<T: Real> Classify for Reference<T> {
+impl<T: Real + Send + 'static> Reference<T> {
+    /// The tape in its own form, if the cotangent fits it.
+    fn own<'a>(
+        &self,
+        tape: &'a Tape,
+        cotangent: &[f32],
+    ) -> Result<&'a ReferenceTape<T>, DeviceError> {
+        let tape: &ReferenceTape<T> = tape.of()?;
+        DeviceError::length("cotangent", tape.logits().len(), cotangent.len())?;
+        Ok(tape)
+    }
+}
+
+impl<T: Real + Send + 'static> Classify for Reference<T> {
     fn input(&self) -> Shape {
         self.graph.input()
     }
@@ -86,51 +103,68 @@ impl<T: Real> Classify for Reference<T> {
         self.graph.classes()
     }
 
-    fn logits(&self, images: &[f32], logits: &mut [f32]) {
-        logits.copy_from_slice(&self.forward(images, Mode::Eval).0);
+    fn logits(&self, images: &[f32], logits: &mut [f32]) -> Result<(), DeviceError> {
+        let (found, _) = self.forward(images, Mode::Eval)?;
+        DeviceError::length("logits", found.len(), logits.len())?;
+        logits.copy_from_slice(&found);
+        Ok(())
     }
 
-    fn noisy_logits(&self, noise: &Noise, batch: &[NoisyImage<'_>], logits: &mut [f32]) {
-        let images = noise.copies(batch);
-        self.logits(&images, logits);
+    fn noisy_logits(
+        &self,
+        noise: &Noise,
+        batch: &[NoisyImage<'_>],
+        logits: &mut [f32],
+    ) -> Result<(), DeviceError> {
+        let images = self.noisy(noise, batch)?;
+        self.logits(&images, logits)
+    }
+
+    fn batch(&self) -> usize {
+        64
     }
 }
 
-impl<T: Real> Differentiable for Reference<T> {
-    type Tape = ReferenceTape<T>;
-
+impl<T: Real + Send + 'static> Executor for Reference<T> {
     fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
-    fn parameters_mut(&mut self) -> &mut Parameters {
-        &mut self.parameters
-    }
-
-    fn forward(&self, images: &[f32], mode: Mode) -> (Vec<f32>, Self::Tape) {
+    fn forward(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError> {
+        self.graph.count_images(images)?;
         let tape = self.evaluate(&self.values(), &convert(images), mode);
-        (convert(tape.logits()), tape)
+        Ok((convert(tape.logits()), Tape::new(tape)))
     }
 
-    fn input_gradient(&self, tape: &Self::Tape, cotangent: &[f32], dx: &mut [f32]) {
+    fn input_gradient(&self, tape: &Tape, cotangent: &[f32]) -> Result<Vec<f32>, DeviceError> {
+        let tape = self.own(tape, cotangent)?;
         let (gradient, _) = self.pull_back(&self.values(), tape, &convert(cotangent));
-        dx.copy_from_slice(&convert::<T, f32>(&gradient));
+        Ok(convert::<T, f32>(&gradient))
     }
 
-    fn parameter_gradient(&self, tape: &Self::Tape, cotangent: &[f32], gradients: &mut Gradients) {
+    fn parameter_gradient(
+        &self,
+        tape: &Tape,
+        cotangent: &[f32],
+        gradients: &mut Gradients,
+    ) -> Result<(), DeviceError> {
+        let tape = self.own(tape, cotangent)?;
+        let gradients: &mut HostGradients = gradients.of_mut()?;
         let (_, add) = self.pull_back(&self.values(), tape, &convert(cotangent));
         for (sum, add) in gradients.iter_mut().zip(add) {
             for (sum, add) in sum.iter_mut().zip(add) {
                 *sum += add.to_f64() as f32;
             }
         }
+        Ok(())
     }
 
-    fn update_running_statistics(&mut self, tape: &Self::Tape) {
+    fn gradients(&self) -> Result<Gradients, DeviceError> {
+        Ok(Gradients::new(HostGradients::zeros(&self.graph)))
+    }
+
+    fn update_running_statistics(&mut self, tape: &Tape) -> Result<(), DeviceError> {
+        let tape: &ReferenceTape<T> = tape.of()?;
         for (id, statistics) in tape.statistics.iter().enumerate() {
             if let (Some(s), crate::Op::BatchNorm { momentum, .. }) =
                 (statistics, &self.graph.nodes()[id].op)
@@ -144,5 +178,43 @@ impl<T: Real> Differentiable for Reference<T> {
                 );
             }
         }
+        Ok(())
+    }
+
+    fn optimise(&mut self, step: &SgdStep, gradients: &mut Gradients) -> Result<f64, DeviceError> {
+        let gradients: &mut HostGradients = gradients.of_mut()?;
+        let norm = step.apply(
+            &self.graph,
+            gradients,
+            &mut self.velocity,
+            &mut self.parameters,
+        );
+        gradients.clear();
+        Ok(norm)
+    }
+
+    fn parameters(&self) -> Result<Parameters, DeviceError> {
+        Ok(self.parameters.clone())
+    }
+
+    fn state(&self) -> Result<TrainingState, DeviceError> {
+        Ok(TrainingState {
+            parameters: self.parameters.clone(),
+            velocity: self.velocity.clone(),
+        })
+    }
+
+    fn restore(&mut self, state: TrainingState) -> Result<(), DeviceError> {
+        (self.parameters, self.velocity) = (state.parameters, state.velocity);
+        Ok(())
+    }
+
+    fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError> {
+        NoisyImage::count_all(batch, self.input())?;
+        Ok(noise.copies(batch))
+    }
+
+    fn taped_batch(&self) -> usize {
+        self.batch()
     }
 }

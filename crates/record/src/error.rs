@@ -110,14 +110,14 @@ impl RecordError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Header { .. } | Self::Differs { .. } => Some(
-                "write to another --out, or remove the old log and its .json to start afresh".into(),
+                "write to another file, or remove the old log and its .json to start afresh".into(),
             ),
             Self::NoManifest { path, .. } => Some(format!(
                 "put the manifest back, or remove {} to start afresh",
                 path.display()
             )),
             Self::Locked { .. } => {
-                Some("wait for it to end; to share the work, give each process its own --shard and --out".into())
+                Some("wait for it to end; to share the work, give each process its own shard and its own file".into())
             }
             Self::Shards { hint, .. } => Some(hint.clone()),
             _ => None,

@@ -58,15 +58,15 @@ pub struct GalleryImage {
     pub predict: Option<u32>,
     /// The image under one draw of noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub noisy: Option<NoisyImage>,
+    pub noisy: Option<NoisyPicture>,
     /// The adversarial image, if the attack succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adversarial: Option<AdversarialImage>,
+    pub adversarial: Option<AdversarialPicture>,
 }
 
 /// An image under one draw of noise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NoisyImage {
+pub struct NoisyPicture {
     /// The picture's file name.
     pub picture: String,
     /// The model's class for it.
@@ -75,7 +75,7 @@ pub struct NoisyImage {
 
 /// What an attack made of an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AdversarialImage {
+pub struct AdversarialPicture {
     /// The picture's file name.
     pub picture: String,
     /// The model's class for it.
@@ -84,12 +84,12 @@ pub struct AdversarialImage {
     pub l2: f64,
     /// What was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub difference: Option<DifferenceImage>,
+    pub difference: Option<DifferencePicture>,
 }
 
 /// Adversarial minus original image around grey, amplified.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DifferenceImage {
+pub struct DifferencePicture {
     /// The picture's file name, which ends in the factor too.
     pub picture: String,
     /// By which the difference is multiplied.
@@ -212,14 +212,14 @@ impl GalleryWriter {
         };
         let original = save("original", pictures.original)?;
         let noisy = match pictures.noisy {
-            Some((png, predict)) => Some(NoisyImage {
+            Some((png, predict)) => Some(NoisyPicture {
                 picture: save("noisy", png)?,
                 predict,
             }),
             None => None,
         };
         let difference = match pictures.difference {
-            Some((png, factor)) => Some(DifferenceImage {
+            Some((png, factor)) => Some(DifferencePicture {
                 picture: save(&format!("difference-x{factor}"), png)?,
                 factor,
             }),
@@ -230,7 +230,7 @@ impl GalleryWriter {
             save(&format!("side-by-side-x{factor}"), png)?;
         }
         let adversarial = match pictures.adversarial {
-            Some((png, predict, l2)) => Some(AdversarialImage {
+            Some((png, predict, l2)) => Some(AdversarialPicture {
                 picture: save("adversarial", png)?,
                 predict,
                 l2,

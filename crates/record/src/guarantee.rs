@@ -8,19 +8,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub enum Guarantee {
-    /// CERTIFY: about g(x) = argmax_c P(v(x+eta) = c), not about argmax v(x).
+    /// A certificate: about the smoothed classifier, not about argmax v(x).
     SoundSmoothed {
         /// Failure probability, per image.
         alpha: f64,
+        /// What the certificate is about.
+        about: About,
     },
-    /// L-bound.
+    /// The L-bound of a deterministic v.
     ApproximateIfAverage,
     /// Attacks, distances: what was observed, nothing more.
     Empirical,
 }
 
+/// What a certificate is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum About {
+    /// The class that is most frequent under noise.
+    #[default]
+    TopOne,
+    /// The paper's set of k classes.
+    Set(usize),
+    /// The label's being among the top k.
+    LabelInTop(usize),
+}
+
 impl Guarantee {
-    /// The sentence.
+    /// The short form, without alpha and without what the certificate is about.
     pub fn sentence(&self) -> &'static str {
         match self {
             Self::SoundSmoothed { .. } => {
@@ -30,16 +45,54 @@ impl Guarantee {
             Self::Empirical => "empirical",
         }
     }
+
+    /// The short form with alpha and what the certificate is about, for the cell
+    /// of a table.
+    pub fn brief(&self) -> String {
+        let sentence = self.sentence();
+        let Self::SoundSmoothed { alpha, about } = self else {
+            return sentence.into();
+        };
+        let about = match about {
+            About::TopOne => String::new(),
+            About::Set(k) => format!("; about a set of {k} classes"),
+            About::LabelInTop(k) => format!("; about the label being in the top {k}"),
+        };
+        format!("{sentence} (alpha = {alpha}, per image{about})")
+    }
 }
 
-/// The sentence, with the value of alpha where there is one.
+/// The whole of it: about which classifier, with which probability, and that it
+/// holds for each image by itself.
 impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sentence())?;
-        match self {
-            Self::SoundSmoothed { alpha } => write!(f, " (alpha = {alpha}, per image)"),
-            _ => Ok(()),
-        }
+        let Self::SoundSmoothed { alpha, about } = self else {
+            return Ok(());
+        };
+        match about {
+            About::TopOne => write!(
+                f,
+                ": g(x) = argmax_c P(v(x+eta) = c), not argmax v(x), keeps the certified class \
+                 for every perturbation below the radius"
+            ),
+            About::Set(k) => write!(
+                f,
+                ": for every perturbation below the radius, argmax v(x+eta) is in the set of {k} \
+                 classes more often than not; not that the label stays among the top {k}"
+            ),
+            About::LabelInTop(k) => write!(
+                f,
+                ": for every perturbation below the radius, the label is among the top {k} of \
+                 v(x+eta) more often than not; not about the top {k} of v(x)"
+            ),
+        }?;
+        write!(
+            f,
+            "; alpha = {alpha} for each image by itself, so some {} of 100 certificates may be \
+             wrong",
+            alpha * 100.0
+        )
     }
 }
 
@@ -55,15 +108,23 @@ struct Written {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Tag {
-    SoundSmoothed { alpha: f64 },
+    SoundSmoothed {
+        alpha: f64,
+        #[serde(default, skip_serializing_if = "is_top_one")]
+        about: About,
+    },
     ApproximateIfAverage,
     Empirical,
+}
+
+fn is_top_one(about: &About) -> bool {
+    *about == About::TopOne
 }
 
 impl From<Written> for Guarantee {
     fn from(written: Written) -> Self {
         match written.tag {
-            Tag::SoundSmoothed { alpha } => Self::SoundSmoothed { alpha },
+            Tag::SoundSmoothed { alpha, about } => Self::SoundSmoothed { alpha, about },
             Tag::ApproximateIfAverage => Self::ApproximateIfAverage,
             Tag::Empirical => Self::Empirical,
         }
@@ -73,7 +134,7 @@ impl From<Written> for Guarantee {
 impl From<Guarantee> for Written {
     fn from(guarantee: Guarantee) -> Self {
         let tag = match guarantee {
-            Guarantee::SoundSmoothed { alpha } => Tag::SoundSmoothed { alpha },
+            Guarantee::SoundSmoothed { alpha, about } => Tag::SoundSmoothed { alpha, about },
             Guarantee::ApproximateIfAverage => Tag::ApproximateIfAverage,
             Guarantee::Empirical => Tag::Empirical,
         };
@@ -87,23 +148,72 @@ impl From<Guarantee> for Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn smoothed(about: About) -> Guarantee {
+        let alpha = 0.001;
+        Guarantee::SoundSmoothed { alpha, about }
+    }
 
     #[test]
     fn stands_in_json_as_tag_and_words() {
-        let guarantee = Guarantee::SoundSmoothed { alpha: 0.001 };
-        let json = serde_json::to_value(guarantee).unwrap();
+        let top_one = serde_json::to_value(smoothed(About::TopOne)).unwrap();
         assert_eq!(
-            json,
-            serde_json::json!({
+            top_one,
+            json!({
                 "kind": "sound-smoothed",
                 "alpha": 0.001,
-                "in_words": "sound for the smoothed classifier, with probability 1-alpha \
-                             (alpha = 0.001, per image)",
+                "in_words": "sound for the smoothed classifier, with probability 1-alpha: g(x) = \
+                             argmax_c P(v(x+eta) = c), not argmax v(x), keeps the certified class \
+                             for every perturbation below the radius; alpha = 0.001 for each image \
+                             by itself, so some 0.1 of 100 certificates may be wrong",
             })
         );
+        for guarantee in [
+            smoothed(About::TopOne),
+            smoothed(About::Set(5)),
+            smoothed(About::LabelInTop(5)),
+            Guarantee::ApproximateIfAverage,
+            Guarantee::Empirical,
+        ] {
+            let json = serde_json::to_value(guarantee).unwrap();
+            let back: Guarantee = serde_json::from_value(json).unwrap();
+            assert_eq!(back, guarantee);
+        }
+        let set = serde_json::to_value(smoothed(About::Set(5))).unwrap();
+        assert_eq!(set["about"], json!({"set": 5}));
+        let label = serde_json::to_value(smoothed(About::LabelInTop(5))).unwrap();
+        assert_eq!(label["about"], json!({"label-in-top": 5}));
+    }
+
+    #[test]
+    fn the_words_of_a_file_do_not_matter() {
+        let old = json!({
+            "kind": "sound-smoothed", "alpha": 0.001,
+            "in_words": "sound for the smoothed classifier, with probability 1-alpha (alpha = \
+                         0.001, per image)",
+        });
+        let old: Guarantee = serde_json::from_value(old).unwrap();
+        assert_eq!(old, smoothed(About::TopOne));
+        let bare: Guarantee = serde_json::from_value(json!({"kind": "empirical"})).unwrap();
+        assert_eq!(bare, Guarantee::Empirical);
+    }
+
+    #[test]
+    fn each_says_what_it_does_not_promise() {
+        for (about, words) in [
+            (About::TopOne, "not argmax v(x)"),
+            (About::Set(5), "not that the label stays among the top 5"),
+            (About::LabelInTop(5), "not about the top 5 of v(x)"),
+        ] {
+            let text = smoothed(about).to_string();
+            assert!(text.contains(words), "{text}");
+        }
         assert_eq!(
-            serde_json::from_value::<Guarantee>(json).unwrap(),
-            guarantee
+            smoothed(About::LabelInTop(5)).brief(),
+            "sound for the smoothed classifier, with probability 1-alpha (alpha = 0.001, per \
+             image; about the label being in the top 5)"
         );
+        assert_eq!(Guarantee::Empirical.brief(), "empirical");
     }
 }

@@ -3,18 +3,18 @@
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use crate::rows::{Line, Row};
-use crate::{Manifest, RecordError, TableWriter, Torn};
+use crate::rows::{Line, Row, missing};
+use crate::{Manifest, RecordError, Torn, TsvWriter};
 
 /// Appends rows of one kind to `F.tsv`, with `F.json` beside it.
 ///
 /// ```no_run
-/// # use heatsmooth_record as record;
-/// # fn main() -> Result<(), record::RecordError> {
-/// # let (path, manifest): (&std::path::Path, record::Manifest) = unimplemented!();
-/// # fn certify(idx: u64) -> record::CertifyRow { unimplemented!() }
+/// # use heatsmooth_record::{CertifyRow, Log, Manifest, RecordError, Row};
+/// # fn main() -> Result<(), RecordError> {
+/// # let (path, manifest): (&std::path::Path, Manifest) = unimplemented!();
+/// # fn certify(idx: u64) -> CertifyRow { unimplemented!() }
 /// // Opened before the long work; running again resumes.
-/// let (mut log, opened) = record::Log::<record::CertifyRow>::open(path, &manifest, &["samples"])?;
+/// let (mut log, opened) = Log::<CertifyRow>::open(path, &manifest, CertifyRow::COLUMNS)?;
 /// for idx in manifest.selection.indices().skip(opened.rows.len()) {
 ///     log.append(&certify(idx))?;
 /// }
@@ -23,8 +23,8 @@ use crate::{Manifest, RecordError, TableWriter, Torn};
 /// ```
 #[derive(Debug)]
 pub struct Log<R> {
-    writer: TableWriter,
-    extra: usize,
+    writer: TsvWriter,
+    columns: Vec<String>,
     row: PhantomData<R>,
 }
 
@@ -46,11 +46,29 @@ impl<R: Row> Log<R> {
     /// Creates `path` with its manifest, or reopens it. A log of another model,
     /// data set, sigma, seed, ... is refused with the differences named; so are
     /// rows that are not the first ones of the manifest's selection.
+    ///
+    /// `columns` are all columns of the log, in their order: [`Row::COLUMNS`], or
+    /// what the row type's own function gives where they depend on the run
+    /// ([`AttackRow::columns`](crate::AttackRow::columns),
+    /// [`FidelityRow::columns`](crate::FidelityRow::columns)). They may leave out
+    /// columns that are not required.
     pub fn open<S: AsRef<str>>(
         path: &Path,
         manifest: &Manifest,
-        extra_columns: &[S],
+        columns: &[S],
     ) -> Result<(Self, Opened<R>), RecordError> {
+        let columns: Vec<String> = columns.iter().map(|name| name.as_ref().into()).collect();
+        let mismatch = missing::<R>(&columns).or_else(|| {
+            let (found, wanted) = (&manifest.kind, R::KIND);
+            (*found != wanted)
+                .then(|| format!("its manifest is of kind {found}, its rows are of kind {wanted}"))
+        });
+        if let Some(reason) = mismatch {
+            return Err(RecordError::Row {
+                path: path.into(),
+                reason,
+            });
+        }
         let json = manifest_path(path);
         let exists = |path: &Path| path.try_exists().map_err(RecordError::io(path, "read"));
         match (exists(path)?, exists(&json)?) {
@@ -72,12 +90,7 @@ impl<R: Row> Log<R> {
             // The manifest first: a log is never without it.
             (false, false) => manifest.write(&json)?,
         }
-        let columns: Vec<&str> = R::COLUMNS
-            .iter()
-            .copied()
-            .chain(extra_columns.iter().map(AsRef::as_ref))
-            .collect();
-        let (writer, reopened) = TableWriter::open(path, &columns)?;
+        let (writer, reopened) = TsvWriter::open(path, &columns)?;
         let rows: Vec<R> = reopened.table.rows()?;
         let mut expected = manifest.selection.indices();
         for (row, (line, _)) in rows.iter().zip(reopened.table.lines()) {
@@ -85,12 +98,12 @@ impl<R: Row> Log<R> {
             if next != Some(row.idx()) {
                 let next = next.map_or("no more".into(), |next| next.to_string());
                 let reason = format!("image {} is out of turn, expected {next}", row.idx());
-                return Err(crate::table::line_error(path, line, reason));
+                return Err(crate::tsv::line_error(path, line, reason));
             }
         }
         let log = Self {
             writer,
-            extra: extra_columns.len(),
+            columns,
             row: PhantomData,
         };
         Ok((
@@ -104,21 +117,12 @@ impl<R: Row> Log<R> {
 
     /// Appends one row; it is with the operating system when this returns.
     pub fn append(&mut self, row: &R) -> Result<(), RecordError> {
-        let mut line = Line::default();
+        let mut line = Line::new(&self.columns);
         row.write(&mut line);
-        let mut cells = line.into_cells();
-        if row.extra().len() != self.extra {
-            let reason = format!(
-                "expected {} extra cells, got {}",
-                self.extra,
-                row.extra().len()
-            );
-            return Err(RecordError::Row {
-                path: self.writer.path().into(),
-                reason,
-            });
-        }
-        cells.extend(row.extra().iter().map(|&value| crate::format_number(value)));
+        let cells = line.into_cells().map_err(|reason| RecordError::Row {
+            path: self.writer.path().into(),
+            reason,
+        })?;
         self.writer.append(&cells)
     }
 

@@ -1,38 +1,12 @@
 //! `F.json`: what stands beside each log.
 
-use std::fmt;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Difference, Guarantee, RecordError, Selection, atomic};
-
-/// What a log holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Certified radii ([`crate::CertifyRow`]).
-    Certify,
-    /// Adversarial distances ([`crate::AttackRow`]).
-    Attack,
-    /// L-bound radii ([`crate::LboundRow`]).
-    Lbound,
-    /// Distances to the Gaussian average ([`crate::FidelityRow`]).
-    Fidelity,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Certify => "certify",
-            Self::Attack => "attack",
-            Self::Lbound => "lbound",
-            Self::Fidelity => "fidelity",
-        })
-    }
-}
+use crate::{About, Difference, Guarantee, LogKind, RecordError, Selection, atomic};
 
 /// A model file, known by its hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +49,7 @@ pub struct Manifest {
     /// Version of this schema, [`Manifest::VERSION`].
     pub version: u32,
     /// What the log holds.
-    pub kind: Kind,
+    pub kind: LogKind,
     /// How it was measured: `cohen`, `anytime`, `pgd`, `ddn`, `lbound`, ...
     pub procedure: String,
     /// How the model was made: `baseline`, `gaussian`, `smoothadv`, `heat`, ...
@@ -114,7 +88,25 @@ impl Manifest {
 
     /// Reads a manifest; a newer version or another format is refused.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
-        read_versioned(path, Self::FORMAT, Self::VERSION)
+        let manifest: Self = read_versioned(path, Self::FORMAT, Self::VERSION)?;
+        Ok(manifest.with_what_it_is_about())
+    }
+
+    /// Early manifests tell what a top-k certificate is about in their
+    /// configuration alone.
+    fn with_what_it_is_about(mut self) -> Self {
+        let top_k = self.configuration.get("top_k").and_then(Value::as_u64);
+        let rule = self.configuration.get("rule").and_then(Value::as_str);
+        if let Guarantee::SoundSmoothed { about, .. } = &mut self.guarantee
+            && *about == About::TopOne
+            && let Some(k) = top_k.filter(|&k| k > 1)
+        {
+            *about = match rule {
+                Some("paper") => About::Set(k as usize),
+                _ => About::LabelInTop(k as usize),
+            };
+        }
+        self
     }
 
     /// Writes it, whole or not at all.
@@ -122,14 +114,20 @@ impl Manifest {
         atomic::write_json(path, self)
     }
 
+    /// What may differ between manifests whose rows belong together.
+    pub(crate) const NEVER_COMPARED: [&str; 5] = [
+        "versions",
+        "label",
+        "model.path",
+        "reference.path",
+        "guarantee.in_words",
+    ];
+
     /// The fields in which `self` (on disk) differs from `wanted` such that
-    /// their rows must not be mixed. Versions, paths and labels may differ.
+    /// their rows must not be mixed. Versions, paths, labels and the wording of
+    /// the guarantee may differ.
     pub fn differences(&self, wanted: &Self) -> Vec<Difference> {
-        differences(
-            self,
-            wanted,
-            &["versions", "label", "model.path", "reference.path"],
-        )
+        differences(self, wanted, &Self::NEVER_COMPARED)
     }
 }
 
@@ -219,7 +217,7 @@ pub(crate) mod tests {
         Manifest {
             format: Manifest::FORMAT.into(),
             version: Manifest::VERSION,
-            kind: Kind::Certify,
+            kind: LogKind::Certify,
             procedure: "cohen".into(),
             method: "heat".into(),
             label: None,
@@ -236,7 +234,10 @@ pub(crate) mod tests {
             selection: Selection::all(6),
             sigma: Some(0.25),
             seed: 0,
-            guarantee: Guarantee::SoundSmoothed { alpha: 0.001 },
+            guarantee: Guarantee::SoundSmoothed {
+                alpha: 0.001,
+                about: About::TopOne,
+            },
             configuration: json!({"n": 1000, "n0": 100, "select": "clean"}),
             versions: Versions {
                 program: "0.1.0".into(),
@@ -286,6 +287,45 @@ pub(crate) mod tests {
             ]
         );
         assert!(found.differences(&found).is_empty());
+    }
+
+    #[test]
+    fn the_wording_of_a_guarantee_may_differ_but_nothing_else_of_it() {
+        let found = sample();
+        let wanted = |about| Manifest {
+            guarantee: Guarantee::SoundSmoothed {
+                alpha: 0.001,
+                about,
+            },
+            ..sample()
+        };
+        assert!(found.differences(&wanted(About::TopOne)).is_empty());
+        let differences = found.differences(&wanted(About::Set(5)));
+        let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["guarantee.about is -, wanted {\"set\":5}"]);
+    }
+
+    #[test]
+    fn an_early_manifest_tells_by_its_configuration_what_it_is_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("F.json");
+        for (configuration, expected) in [
+            (json!({"top_k": 1, "rule": "paper"}), About::TopOne),
+            (json!({"top_k": 5, "rule": "paper"}), About::Set(5)),
+            (json!({"top_k": 5, "rule": "sound"}), About::LabelInTop(5)),
+            (json!(null), About::TopOne),
+        ] {
+            let early = Manifest {
+                configuration,
+                ..sample()
+            };
+            early.write(&path).unwrap();
+            let Guarantee::SoundSmoothed { about, .. } = Manifest::read(&path).unwrap().guarantee
+            else {
+                panic!("a certificate");
+            };
+            assert_eq!(about, expected);
+        }
     }
 
     #[test]

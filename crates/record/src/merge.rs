@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::differences;
 use crate::{
-    AttackRow, CertifyRow, FidelityRow, Kind, LboundRow, Manifest, RecordError, Row, Selection,
-    Shard, Table, Versions, atomic, manifest_path,
+    AttackRow, CellError, Cells, CertifyRow, FidelityRow, LboundRow, Line, LogKind, Manifest,
+    RecordError, Row, Selection, Shard, Tsv, Versions, atomic, manifest_path,
 };
 
 /// What [`merge`] wrote.
@@ -24,7 +24,7 @@ struct Part {
     path: PathBuf,
     shard: Shard,
     manifest: Manifest,
-    table: Table,
+    table: Tsv,
 }
 
 /// Joins complete shards of one run into `out` and its manifest. Refuses shards
@@ -95,24 +95,18 @@ fn read(path: &Path) -> Result<Part, RecordError> {
     let manifest = Manifest::read(&json)?;
     let Some(shard) = manifest.selection.shard else {
         let reason = format!("{} is a whole log, not a shard", path.display());
-        return Err(shards_error(reason, "name only logs written with --shard"));
+        return Err(shards_error(reason, "name only the logs of shards"));
     };
     Ok(Part {
         path: path.into(),
         shard,
         manifest,
-        table: Table::read(path)?,
+        table: Tsv::read(path)?,
     })
 }
 
 fn belongs(first: &Part, part: &Part) -> Result<(), RecordError> {
-    let ignored = [
-        "versions",
-        "label",
-        "model.path",
-        "reference.path",
-        "selection.shard.index",
-    ];
+    let ignored = [&Manifest::NEVER_COMPARED[..], &["selection.shard.index"]].concat();
     let differences = differences(&part.manifest, &first.manifest, &ignored);
     if let Some(difference) = differences.first() {
         let reason = format!(
@@ -174,10 +168,11 @@ fn all_there(parts: &[Part]) -> Result<(), RecordError> {
 fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
     let table = &part.table;
     let images = match part.manifest.kind {
-        Kind::Certify => images::<CertifyRow>(table)?,
-        Kind::Attack => images::<AttackRow>(table)?,
-        Kind::Lbound => images::<LboundRow>(table)?,
-        Kind::Fidelity => images::<FidelityRow>(table)?,
+        LogKind::Certify => images::<CertifyRow>(table)?,
+        LogKind::Attack => images::<AttackRow>(table)?,
+        LogKind::Lbound => images::<LboundRow>(table)?,
+        LogKind::Fidelity => images::<FidelityRow>(table)?,
+        LogKind::Own(_) => images::<AnyRow>(table)?,
     };
     let mut sorted = images.clone();
     sorted.sort_unstable();
@@ -221,8 +216,29 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
         .collect())
 }
 
-fn images<R: Row>(table: &Table) -> Result<Vec<u64>, RecordError> {
+fn images<R: Row>(table: &Tsv) -> Result<Vec<u64>, RecordError> {
     Ok(table.rows::<R>()?.iter().map(Row::idx).collect())
+}
+
+/// A row of a kind that this crate does not know: merging needs only its image.
+struct AnyRow(u64);
+
+impl Row for AnyRow {
+    const KIND: LogKind = LogKind::own("any");
+    const COLUMNS: &'static [&'static str] = &["idx"];
+    const REQUIRED: usize = 1;
+
+    fn idx(&self) -> u64 {
+        self.0
+    }
+
+    fn read(cells: &Cells<'_>) -> Result<Self, CellError> {
+        cells.integer("idx").map(Self)
+    }
+
+    fn write(&self, line: &mut Line<'_>) {
+        line.integer("idx", self.0);
+    }
 }
 
 fn write(out: &Path, whole: &Manifest, text: &str) -> Result<(), RecordError> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `--images start..end --skip step --shard I/N`.
+/// Every `step`-th image of `start..end`, or one shard of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use heatsmooth_record::{
-    AttackRow, CertifyRow, FidelityRow, Gallery, LboundRow, Manifest, Row, RunManifest, Table,
+    AttackRow, CertifyRow, FidelityRow, Gallery, LboundRow, Manifest, Row, RunManifest, Tsv,
 };
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn read_all(bytes: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
     fs::write(&path, bytes).unwrap();
-    if let Ok(table) = Table::read(&path) {
+    if let Ok(table) = Tsv::read(&path) {
         let _ = table.rows::<CertifyRow>();
         let _ = table.rows::<AttackRow>();
         let _ = table.rows::<LboundRow>();
@@ -34,7 +34,10 @@ proptest! {
 
     #[test]
     fn any_cells_under_a_good_header(cells in prop::collection::vec("[-0-9.e:]{0,8}|nan|inf|\\PC{0,5}", 1..40)) {
-        for columns in [CertifyRow::COLUMNS, AttackRow::COLUMNS, LboundRow::COLUMNS, FidelityRow::COLUMNS] {
+        let fixed = [CertifyRow::COLUMNS, AttackRow::COLUMNS, LboundRow::COLUMNS].map(<[_]>::to_vec);
+        let levels = FidelityRow::columns(&[0.25, 0.5]);
+        let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+        for columns in fixed.into_iter().chain([AttackRow::columns(true), levels]) {
             let mut text = columns.join("\t") + "\n";
             for row in cells.chunks(columns.len()) {
                 text += &(row.join("\t") + "\n");

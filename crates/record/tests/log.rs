@@ -5,10 +5,10 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{manifest, row, write};
+use common::{columns, manifest, row, write};
 use heatsmooth_record as record;
 use record::{
-    AttackRow, CertifyRow, Log, Manifest, RecordError, Row, Table, TableWriter, manifest_path,
+    AttackRow, CertifyRow, Log, LogKind, Manifest, RecordError, Row, Tsv, TsvWriter, manifest_path,
 };
 
 #[test]
@@ -45,13 +45,13 @@ fn reading_a_torn_log_stops_before_the_torn_line() {
     let whole = fs::read(&path).unwrap();
     // The last cell loses a digit and the newline: it would still read as a row.
     fs::write(&path, &whole[..whole.len() - 2]).unwrap();
-    let table = Table::read(&path).unwrap();
+    let table = Tsv::read(&path).unwrap();
     assert_eq!(table.rows::<CertifyRow>().unwrap().len(), 2);
     let torn = table.torn().unwrap();
     assert_eq!(torn.line, 4);
     // The tear may also go through a character.
     fs::write(&path, [&whole[..], b"3\t\xc3"].concat()).unwrap();
-    assert_eq!(Table::read(&path).unwrap().torn().unwrap().bytes, 3);
+    assert_eq!(Tsv::read(&path).unwrap().torn().unwrap().bytes, 3);
 }
 
 #[test]
@@ -64,18 +64,18 @@ fn another_runs_log_is_refused_with_the_difference_named() {
         seed: 5,
         ..manifest(2)
     };
-    let error = Log::<CertifyRow>::open(&path, &other, &["samples"]).unwrap_err();
+    let error = Log::<CertifyRow>::open(&path, &other, &columns()).unwrap_err();
     assert!(matches!(error, RecordError::Differs { .. }));
     assert!(
         error.to_string().ends_with("seed is 0, wanted 5"),
         "{error}"
     );
 
-    let error = Log::<CertifyRow>::open(&path, &manifest(2), &["li"]).unwrap_err();
+    let error = Log::<CertifyRow>::open(&path, &manifest(2), CertifyRow::COLUMNS).unwrap_err();
     assert!(matches!(error, RecordError::Header { .. }), "{error}");
 
     fs::remove_file(manifest_path(&path)).unwrap();
-    let error = Log::<CertifyRow>::open(&path, &manifest(2), &["samples"]).unwrap_err();
+    let error = Log::<CertifyRow>::open(&path, &manifest(2), &columns()).unwrap_err();
     assert!(matches!(error, RecordError::NoManifest { .. }), "{error}");
     assert!(!manifest_path(&path).exists());
     assert_eq!(fs::read(&path).unwrap(), before);
@@ -86,28 +86,55 @@ fn rows_out_of_turn_and_second_writers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
     let manifest = manifest(9);
-    let (mut log, _) = Log::open(&path, &manifest, &["samples"]).unwrap();
-    let error = Log::<CertifyRow>::open(&path, &manifest, &["samples"]).unwrap_err();
+    let (mut log, _) = Log::open(&path, &manifest, &columns()).unwrap();
+    let error = Log::<CertifyRow>::open(&path, &manifest, &columns()).unwrap_err();
     assert!(matches!(error, RecordError::Locked { .. }), "{error}");
     log.append(&row(1)).unwrap();
-    let error = log
-        .append(&CertifyRow {
-            extra: vec![],
-            ..row(2)
-        })
-        .unwrap_err();
+    let error = log.append(&CertifyRow { li: 0.5, ..row(2) }).unwrap_err();
     assert!(
-        error.to_string().contains("expected 1 extra cells, got 0"),
+        error
+            .to_string()
+            .ends_with("cannot append a row: the log has no column `li` for 0.5"),
         "{error}"
     );
     drop(log);
-    let error = Log::<CertifyRow>::open(&path, &manifest, &["samples"]).unwrap_err();
+    let error = Log::<CertifyRow>::open(&path, &manifest, &columns()).unwrap_err();
     assert!(
         error
             .to_string()
             .ends_with("F.tsv:2: image 1 is out of turn, expected 0"),
         "{error}"
     );
+}
+
+#[test]
+fn columns_and_kinds_that_do_not_fit_are_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    let refusal = |manifest: &Manifest, columns: &[&str]| {
+        let error = Log::<CertifyRow>::open(&path, manifest, columns).unwrap_err();
+        assert!(!path.exists() && !manifest_path(&path).exists());
+        error.to_string()
+    };
+    let error = refusal(&manifest(2), &["idx", "label"]);
+    assert!(
+        error.contains("a certify log needs the column `predict`"),
+        "{error}"
+    );
+    let attack = Manifest {
+        kind: LogKind::Attack,
+        ..manifest(2)
+    };
+    let error = refusal(&attack, CertifyRow::COLUMNS);
+    assert!(
+        error.contains("its manifest is of kind attack, its rows are of kind certify"),
+        "{error}"
+    );
+    // A column that the rows do not fill.
+    let more = [CertifyRow::COLUMNS, &["weather"]].concat();
+    let (mut log, _) = Log::<CertifyRow>::open(&path, &manifest(2), &more).unwrap();
+    let error = log.append(&row(0)).unwrap_err().to_string();
+    assert!(error.ends_with("it has no cell for `weather`"), "{error}");
 }
 
 /// As printed by Cohen's `certify.py`: `{:.3}` radii, `str(timedelta)` times.
@@ -120,7 +147,7 @@ fn cohens_published_logs_read_as_they_are() {
                 20\t7\t-1\t0.0\t0\t0:00:15\n\
                 40\t4\t6\t1.23\t0\t1 day, 0:00:15.1\n";
     fs::write(&path, text).unwrap();
-    let rows: Vec<CertifyRow> = Table::read(&path).unwrap().rows().unwrap();
+    let rows: Vec<CertifyRow> = Tsv::read(&path).unwrap().rows().unwrap();
     assert_eq!(rows.len(), 3);
     assert_eq!(
         (rows[0].radius, rows[0].correct, rows[0].predict),
@@ -182,7 +209,7 @@ fn garbage_is_refused_with_file_line_and_reason() {
         ("\n", 3, "expected 6 cells, found 1"),
     ] {
         fs::write(&path, format!("{header}\n{good}{bad}")).unwrap();
-        let error = Table::read(&path)
+        let error = Tsv::read(&path)
             .unwrap()
             .rows::<CertifyRow>()
             .unwrap_err()
@@ -196,14 +223,14 @@ fn garbage_is_refused_with_file_line_and_reason() {
         (b"a\tb\n1\t2\n\xff\xfe\t1\n", 3, "not text"),
     ] {
         fs::write(&path, bytes).unwrap();
-        let error = Table::read(&path).unwrap_err().to_string();
+        let error = Tsv::read(&path).unwrap_err().to_string();
         assert!(
             error.contains(&format!("F.tsv:{line}: {reason}")),
             "{error}"
         );
     }
     fs::write(&path, "a\tb\n1\t2\n").unwrap();
-    let error = Table::read(&path)
+    let error = Tsv::read(&path)
         .unwrap()
         .rows::<AttackRow>()
         .unwrap_err()
@@ -218,7 +245,7 @@ fn garbage_is_refused_with_file_line_and_reason() {
 fn open_ended_tables_keep_their_columns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs.tsv");
-    let (mut writer, reopened) = TableWriter::open(&path, &["epoch", "loss", "time"]).unwrap();
+    let (mut writer, reopened) = TsvWriter::open(&path, &["epoch", "loss", "time"]).unwrap();
     assert_eq!(reopened.table.lines().count(), 0);
     writer.append(&["0", "1.5", "0:01:00.5"]).unwrap();
     writer.append(&["1", "", "0:02:00"]).unwrap();
@@ -237,7 +264,7 @@ fn open_ended_tables_keep_their_columns() {
             .contains("a tab")
     );
     writer.finish().unwrap();
-    let numbers = Table::read(&path).unwrap().numbers().unwrap();
+    let numbers = Tsv::read(&path).unwrap().numbers().unwrap();
     assert_eq!(numbers[0], [0.0, 1.0]);
     assert_eq!(numbers[2], [60.5, 120.0]);
     assert!(numbers[1][1].is_nan());

@@ -5,8 +5,10 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{manifest, write};
-use heatsmooth_record::{CertifyRow, Log, Manifest, Selection, Shard, manifest_path, merge};
+use common::{columns, manifest, write};
+use heatsmooth_record::{
+    CertifyRow, Log, LogKind, Manifest, Selection, Shard, manifest_path, merge,
+};
 
 const IMAGES: u64 = 10;
 
@@ -139,6 +141,30 @@ fn shards_of_different_machines_are_told() {
         .collect();
     assert_eq!(isa, ["avx2", "portable"]);
     // The joined log is a finished log: opening it finds nothing left to do.
-    let (_, opened) = Log::<CertifyRow>::open(&out, &manifest(IMAGES), &["samples"]).unwrap();
+    let (_, opened) = Log::<CertifyRow>::open(&out, &manifest(IMAGES), &columns()).unwrap();
     assert_eq!(opened.rows.len(), 10);
+}
+
+#[test]
+fn logs_of_ones_own_kind_join_by_their_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shards = Vec::new();
+    for (index, rows) in [(1, "0\tsoft\n2\thard\n"), (2, "1\tsoft\n3\tsoft\n")] {
+        let own = Manifest {
+            kind: LogKind::own("texture"),
+            selection: Selection {
+                shard: Some(Shard { index, count: 2 }),
+                ..Selection::all(4)
+            },
+            ..manifest(4)
+        };
+        let path = folder.path().join(format!("{index}.tsv"));
+        own.write(&manifest_path(&path)).unwrap();
+        fs::write(&path, format!("idx\ttexture\n{rows}")).unwrap();
+        shards.push(path);
+    }
+    let out = folder.path().join("merged.tsv");
+    assert_eq!(merge(&shards, &out).unwrap().rows, 4);
+    let joined = "idx\ttexture\n0\tsoft\n1\tsoft\n2\thard\n3\tsoft\n";
+    assert_eq!(fs::read_to_string(&out).unwrap(), joined);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use record::{Gallery, RecordError, RunManifest};
 
 use crate::load::kind_of_header;
-use crate::{ReportError, Warning};
+use crate::{ReportError, ReportWarning};
 
 /// Files of a run folder or of an earlier report: never logs, not worth opening.
 const NOT_LOGS: [&str; 12] = [
@@ -36,7 +36,7 @@ pub struct Found {
     /// `gallery.json` files.
     pub galleries: BTreeSet<PathBuf>,
     /// Tables that are no logs.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ReportWarning>,
 }
 
 /// Searches folders recursively; a file named directly must be a log.
@@ -109,7 +109,7 @@ fn walk(
             if text.as_deref().and_then(kind_of_header).is_some() {
                 found.logs.insert(path);
             } else if extension == "tsv" {
-                found.warnings.push(Warning::Skipped { path });
+                found.warnings.push(ReportWarning::Skipped { path });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use record::RecordError;
+use record::{CertifyRow, RecordError, Row};
 
 /// An error while building or writing a report.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ impl ReportError {
             ),
             Self::NotALog { .. } => Some(format!(
                 "a certification log starts with the columns `{}`",
-                crate::load::header_of(record::Kind::Certify).replace('\t', " ")
+                CertifyRow::COLUMNS[..CertifyRow::REQUIRED].join(" ")
             )),
             _ => None,
         }
@@ -73,7 +73,7 @@ fn join(paths: &[PathBuf]) -> String {
 
 /// Something a reader of the report should know. The text ends in advice.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Warning {
+pub enum ReportWarning {
     /// The last line of a log is torn: its run was killed.
     Torn {
         /// The log.
@@ -99,6 +99,13 @@ pub enum Warning {
     Skipped {
         /// The file.
         path: PathBuf,
+    },
+    /// A log's rows are of a kind that another program defines.
+    OwnKind {
+        /// The log.
+        path: PathBuf,
+        /// Its kind.
+        kind: String,
     },
     /// Two logs are of the same run; the second is left out.
     Duplicate {
@@ -157,7 +164,7 @@ pub enum Warning {
     },
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ReportWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Torn { path, line } => write!(
@@ -179,6 +186,12 @@ impl fmt::Display for Warning {
             Self::Skipped { path } => write!(
                 f,
                 "{}: not a log that this program knows, left out. Name it directly to see why",
+                path.display()
+            ),
+            Self::OwnKind { path, kind } => write!(
+                f,
+                "{}: its rows are of the kind `{kind}`, which a report does not know, left out. \
+                 Report on it with the program that wrote it",
                 path.display()
             ),
             Self::Duplicate { path, of } => write!(
@@ -209,7 +222,7 @@ impl fmt::Display for Warning {
             Self::ImagesDiffer { group } => write!(
                 f,
                 "{group}: the logs cover different images; comparisons use those in common. \
-                 Give all runs the same --images and --skip"
+                 Measure all of them on the same images"
             ),
             Self::AttackFloor {
                 model,
@@ -220,7 +233,7 @@ impl fmt::Display for Warning {
             } => write!(
                 f,
                 "{model}: {count} of {of} {attack} distances sit at {distance:.3}, the smallest \
-                 that its steps can reach. Raise --steps"
+                 that its steps can reach. Give it more steps"
             ),
             Self::GalleryCut { shown, of } => write!(
                 f,

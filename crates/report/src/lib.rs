@@ -8,6 +8,41 @@
 //! | `report.html` | everything in one self-contained page |
 //! | `tables/ID.md`, `.tex`, `.csv` | each table; CSV in full precision |
 //! | `figures/ID.svg`, `.png`, `.csv` | each figure, and the data drawn |
+//!
+//! # Example
+//!
+//! Other people's certification logs work too, also without a manifest; what was
+//! assumed about them is told by [`Report::warnings`].
+//!
+//! ```
+//! use heatsmooth_report::{Options, ReportError, build};
+//!
+//! # fn main() -> Result<(), ReportError> {
+//! let folder = tempfile::tempdir().expect("a temporary folder");
+//! let log = folder.path().join("cifar10-sigma_0.25");
+//! let text = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n\
+//!             0\t3\t3\t0.5\t1\t0:00:15.1\n\
+//!             20\t7\t-1\t0.0\t0\t0:00:15.1\n";
+//! std::fs::write(&log, text).expect("a temporary file");
+//!
+//! let options = Options {
+//!     radii: vec![0.0, 0.25],
+//!     ..Options::default()
+//! };
+//! let report = build(&[log], &options)?;
+//! for warning in report.warnings() {
+//!     eprintln!("warning: {warning}");
+//! }
+//! let table = report.tables().next().expect("a table of certified accuracy");
+//! assert!(table.to_csv().starts_with("model,radius ≥ 0,radius ≥ 0.25,ACR,"));
+//! // Half of the images are right and certified to a radius of 0.25.
+//! assert!(table.to_csv().contains(",0.5,0.5,0.25,"));
+//!
+//! let written = report.write(&folder.path().join("report"))?;
+//! assert!(written.page.ends_with("report.html"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod discover;
 mod error;
@@ -24,9 +59,8 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-pub use error::{ReportError, Warning};
-pub use figure::{Axis, Curve, Figure, Mark, Panel, Panels, Series, Span, Symbol};
-pub use names::averages;
+pub use error::{ReportError, ReportWarning};
+pub use figure::{Axis, Colour, Curve, Figure, Mark, Panel, Panels, Series, Span, Symbol};
 pub use options::{AttackConvention, Denominator, Options};
 pub use statistics::{
     Interval, Paired, high_probability_accuracy, mean_difference, paired_difference,
@@ -43,7 +77,7 @@ pub struct Report {
     title: String,
     logs: usize,
     sections: Vec<Section>,
-    warnings: Vec<Warning>,
+    warnings: Vec<ReportWarning>,
 }
 
 /// What [`Report::write`] wrote.
@@ -79,8 +113,8 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
             paths: paths.to_vec(),
         });
     }
-    let mut order: Vec<&load::Log> = logs.iter().collect();
-    names::sort(&mut order);
+    let mut order: Vec<&load::LoadedLog> = logs.iter().collect();
+    names::sort(&options.methods, &mut order);
     let styles = Styles::new(&order);
     let mut context = Context {
         logs: &logs,
@@ -108,7 +142,7 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
 
 impl Report {
     /// What a reader should know, each ending in advice.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[ReportWarning] {
         &self.warnings
     }
 

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use record::{
-    AttackRow, CertifyRow, DataId, FidelityRow, Guarantee, Kind, LboundRow, Manifest, ModelId, Row,
-    Selection, Table, Versions, manifest_path,
+    About, AttackRow, CertifyRow, DataId, FidelityRow, Guarantee, LboundRow, LogKind, Manifest,
+    ModelId, Row, Selection, Tsv, Versions, manifest_path,
 };
 use serde_json::Value;
 
-use crate::{Options, ReportError, Warning};
+use crate::{Options, ReportError, ReportWarning};
 
 /// The rows of a log, by kind.
 #[derive(Debug)]
-pub enum Rows {
+pub enum LoadedRows {
     /// Certified radii.
     Certify(Vec<CertifyRow>),
     /// Adversarial distances.
@@ -25,27 +25,25 @@ pub enum Rows {
 
 /// A log in memory.
 #[derive(Debug)]
-pub struct Log {
+pub struct LoadedLog {
     /// Where it was read from.
     pub path: PathBuf,
     /// Its manifest; of a published log, what its path tells.
     pub manifest: Manifest,
     /// Whether it came without a manifest.
     pub published: bool,
-    /// Names of its further columns.
-    pub extra: Vec<String>,
     /// Its rows.
-    pub rows: Rows,
+    pub rows: LoadedRows,
 }
 
-impl Log {
+impl LoadedLog {
     /// Number of rows.
     pub fn len(&self) -> usize {
         match &self.rows {
-            Rows::Certify(rows) => rows.len(),
-            Rows::Attack(rows) => rows.len(),
-            Rows::Lbound(rows) => rows.len(),
-            Rows::Fidelity(rows) => rows.len(),
+            LoadedRows::Certify(rows) => rows.len(),
+            LoadedRows::Attack(rows) => rows.len(),
+            LoadedRows::Lbound(rows) => rows.len(),
+            LoadedRows::Fidelity(rows) => rows.len(),
         }
     }
 
@@ -57,10 +55,10 @@ impl Log {
     /// Adds the rows of another shard of the same run.
     pub fn join(&mut self, other: Self) {
         match (&mut self.rows, other.rows) {
-            (Rows::Certify(rows), Rows::Certify(more)) => rows.extend(more),
-            (Rows::Attack(rows), Rows::Attack(more)) => rows.extend(more),
-            (Rows::Lbound(rows), Rows::Lbound(more)) => rows.extend(more),
-            (Rows::Fidelity(rows), Rows::Fidelity(more)) => rows.extend(more),
+            (LoadedRows::Certify(rows), LoadedRows::Certify(more)) => rows.extend(more),
+            (LoadedRows::Attack(rows), LoadedRows::Attack(more)) => rows.extend(more),
+            (LoadedRows::Lbound(rows), LoadedRows::Lbound(more)) => rows.extend(more),
+            (LoadedRows::Fidelity(rows), LoadedRows::Fidelity(more)) => rows.extend(more),
             // Shards are joined by equal manifests, so their kinds agree.
             _ => {}
         }
@@ -83,11 +81,6 @@ impl Log {
             .and_then(Value::as_f64)
     }
 
-    /// Position of a further column.
-    pub fn column(&self, name: &str) -> Option<usize> {
-        self.extra.iter().position(|column| column == name)
-    }
-
     /// `digits test`.
     pub fn data(&self) -> String {
         let DataId { name, split, .. } = &self.manifest.data;
@@ -95,37 +88,32 @@ impl Log {
     }
 }
 
-/// The columns that a log of this kind starts with.
-pub fn header_of(kind: Kind) -> String {
-    fn start<R: Row>() -> String {
-        R::COLUMNS[..R::REQUIRED].join("\t")
+/// The kind of a log, from its first line: a log starts with the columns that its
+/// kind requires.
+pub fn kind_of_header(line: &str) -> Option<LogKind> {
+    fn start<R: Row>() -> (LogKind, &'static [&'static str]) {
+        (R::KIND, &R::COLUMNS[..R::REQUIRED])
     }
-    match kind {
-        Kind::Certify => start::<CertifyRow>(),
-        Kind::Attack => start::<AttackRow>(),
-        Kind::Lbound => start::<LboundRow>(),
-        Kind::Fidelity => start::<FidelityRow>(),
-    }
+    let found: Vec<&str> = line.trim_end_matches('\r').split('\t').collect();
+    [
+        start::<CertifyRow>(),
+        start::<AttackRow>(),
+        start::<LboundRow>(),
+        start::<FidelityRow>(),
+    ]
+    .into_iter()
+    .find(|(_, required)| found.starts_with(required))
+    .map(|(kind, _)| kind)
 }
 
-/// The kind of a log, from its first line.
-pub fn kind_of_header(line: &str) -> Option<Kind> {
-    let line = line.trim_end_matches('\r');
-    [Kind::Certify, Kind::Attack, Kind::Lbound, Kind::Fidelity]
-        .into_iter()
-        .find(|&kind| {
-            line.strip_prefix(&header_of(kind))
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('\t'))
-        })
-}
-
-/// Reads one log; `None` if it has no rows yet.
+/// Reads one log; `None` if it has no rows yet, or rows of a kind that is not known
+/// here.
 pub fn load(
     path: &Path,
     options: &Options,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<Log>, ReportError> {
-    let table = Table::read(path)?;
+    warnings: &mut Vec<ReportWarning>,
+) -> Result<Option<LoadedLog>, ReportError> {
+    let table = Tsv::read(path)?;
     let json = manifest_path(path);
     let published = !json.exists();
     let manifest = if published {
@@ -134,43 +122,37 @@ pub fn load(
         Manifest::read(&json)?
     };
     if let Some(torn) = table.torn() {
-        warnings.push(Warning::Torn {
+        warnings.push(ReportWarning::Torn {
             path: path.into(),
             line: torn.line,
         });
     }
-    let (extra, rows) = match manifest.kind {
-        Kind::Certify => (
-            table.extra_columns::<CertifyRow>(),
-            Rows::Certify(table.rows()?),
-        ),
-        Kind::Attack => (
-            table.extra_columns::<AttackRow>(),
-            Rows::Attack(table.rows()?),
-        ),
-        Kind::Lbound => (
-            table.extra_columns::<LboundRow>(),
-            Rows::Lbound(table.rows()?),
-        ),
-        Kind::Fidelity => (
-            table.extra_columns::<FidelityRow>(),
-            Rows::Fidelity(table.rows()?),
-        ),
+    let rows = match &manifest.kind {
+        LogKind::Certify => LoadedRows::Certify(table.rows()?),
+        LogKind::Attack => LoadedRows::Attack(table.rows()?),
+        LogKind::Lbound => LoadedRows::Lbound(table.rows()?),
+        LogKind::Fidelity => LoadedRows::Fidelity(table.rows()?),
+        LogKind::Own(kind) => {
+            warnings.push(ReportWarning::OwnKind {
+                path: path.into(),
+                kind: kind.to_string(),
+            });
+            return Ok(None);
+        }
     };
-    let log = Log {
+    let log = LoadedLog {
         path: path.into(),
         manifest,
         published,
-        extra,
         rows,
     };
     if log.len() == 0 {
-        warnings.push(Warning::Empty { path: path.into() });
+        warnings.push(ReportWarning::Empty { path: path.into() });
         return Ok(None);
     }
     if published {
         let (sigma, alpha) = (log.manifest.sigma, options.published_alpha);
-        warnings.push(Warning::Published {
+        warnings.push(ReportWarning::Published {
             path: path.into(),
             sigma,
             alpha,
@@ -179,7 +161,7 @@ pub fn load(
         let of = log.manifest.selection.len();
         let rows = log.len() as u64;
         if rows < of {
-            warnings.push(Warning::Unfinished {
+            warnings.push(ReportWarning::Unfinished {
                 path: path.into(),
                 rows,
                 of,
@@ -191,7 +173,7 @@ pub fn load(
 
 /// A manifest for a log that has none. Cohen's and Salman's repositories name
 /// their files `.../cifar10/resnet110/noise_0.25/test/sigma_0.25`.
-fn guess(path: &Path, table: &Table, options: &Options) -> Result<Manifest, ReportError> {
+fn guess(path: &Path, table: &Tsv, options: &Options) -> Result<Manifest, ReportError> {
     let Some(kind) = kind_of_header(&table.columns().join("\t")) else {
         let reason = "neither a manifest nor known columns".into();
         return Err(ReportError::NotALog {
@@ -226,11 +208,9 @@ fn guess(path: &Path, table: &Table, options: &Options) -> Result<Manifest, Repo
     Ok(Manifest {
         format: Manifest::FORMAT.into(),
         version: Manifest::VERSION,
-        kind,
-        procedure: if kind == Kind::Certify {
-            "cohen".into()
-        } else {
-            kind.to_string()
+        procedure: match &kind {
+            LogKind::Certify => "cohen".into(),
+            other => other.to_string(),
         },
         method: "published".into(),
         label: Some(label.join("/").trim_end_matches(".tsv").to_owned()),
@@ -248,12 +228,14 @@ fn guess(path: &Path, table: &Table, options: &Options) -> Result<Manifest, Repo
         sigma: number_after(&parts, "sigma_").or_else(|| number_after(&parts, "noise_")),
         seed: 0,
         guarantee: match kind {
-            Kind::Certify => Guarantee::SoundSmoothed {
+            LogKind::Certify => Guarantee::SoundSmoothed {
                 alpha: options.published_alpha,
+                about: About::TopOne,
             },
-            Kind::Lbound => Guarantee::ApproximateIfAverage,
-            Kind::Attack | Kind::Fidelity => Guarantee::Empirical,
+            LogKind::Lbound => Guarantee::ApproximateIfAverage,
+            _ => Guarantee::Empirical,
         },
+        kind,
         configuration: Value::Null,
         versions: Versions::default(),
     })
@@ -276,11 +258,19 @@ mod tests {
 
     #[test]
     fn headers_tell_the_kind() {
-        for kind in [Kind::Certify, Kind::Attack, Kind::Lbound, Kind::Fidelity] {
-            assert_eq!(kind_of_header(&header_of(kind)), Some(kind));
-            assert_eq!(kind_of_header(&(header_of(kind) + "\tmore")), Some(kind));
-            assert_eq!(kind_of_header(&(header_of(kind) + "more")), None);
+        let attack = AttackRow::COLUMNS.join("\t");
+        let least = AttackRow::COLUMNS[..AttackRow::REQUIRED].join("\t");
+        let fidelity = FidelityRow::columns(&[0.25]).join("\t");
+        for (header, kind) in [
+            (CertifyRow::COLUMNS.join("\t"), LogKind::Certify),
+            (LboundRow::COLUMNS.join("\t"), LogKind::Lbound),
+            (fidelity, LogKind::Fidelity),
+            (attack + "\tmore\r", LogKind::Attack),
+            (least.clone(), LogKind::Attack),
+        ] {
+            assert_eq!(kind_of_header(&header), Some(kind));
         }
+        assert_eq!(kind_of_header(&(least + "more")), None);
         assert_eq!(kind_of_header("epoch\tloss"), None);
     }
 

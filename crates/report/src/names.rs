@@ -2,35 +2,34 @@
 
 use std::collections::HashMap;
 
-use record::Manifest;
+use record::{Manifest, MethodInfo};
 use serde_json::Value;
 
-use crate::load::Log;
+use crate::load::LoadedLog;
 
-/// A method as the paper spells it, and its place in tables.
-pub fn method_name(method: &str) -> (usize, &str) {
-    match method {
-        "heat" => (0, "HeatSmoothing"),
-        "smoothadv" => (1, "SmoothAdv"),
-        "gaussian" => (2, "RandomizedSmoothing"),
-        "adversarial" => (3, "adversarial training"),
-        "baseline" => (4, "baseline"),
-        other => (5, other),
+/// A method's place in tables, and its name there. A method that is not known
+/// comes last, under its own name.
+pub fn method_name<'a>(methods: &'a [MethodInfo], method: &'a str) -> (usize, &'a str) {
+    match methods.iter().find(|known| known.name == method) {
+        Some(known) => (known.order, &known.display),
+        None => (usize::MAX, method),
     }
 }
 
 /// Whether models of a method classify by an average over noise, so that one pass
 /// without noise says nothing about them.
-pub fn averages(method: &str) -> bool {
-    matches!(method, "smoothadv" | "gaussian")
+pub fn averages(methods: &[MethodInfo], method: &str) -> bool {
+    methods
+        .iter()
+        .any(|known| known.name == method && known.stochastic)
 }
 
 /// Sorts logs as the paper's tables do: by method, then sigma, then path.
-pub fn sort(logs: &mut [&Log]) {
+pub fn sort(methods: &[MethodInfo], logs: &mut [&LoadedLog]) {
     logs.sort_by(|a, b| {
-        let key = |log: &Log| {
+        let key = |log: &LoadedLog| {
             (
-                method_name(&log.manifest.method).0,
+                method_name(methods, &log.manifest.method).0,
                 log.manifest.method.clone(),
             )
         };
@@ -48,13 +47,13 @@ pub fn sort(logs: &mut [&Log]) {
 
 /// Names that tell the logs of one table apart: the label or method, and where
 /// that is not enough the settings in which they differ.
-pub fn names(logs: &[&Log]) -> Vec<String> {
+pub fn names(methods: &[MethodInfo], logs: &[&LoadedLog]) -> Vec<String> {
     let base = logs.iter().map(|log| {
         let manifest = &log.manifest;
         manifest
             .label
             .clone()
-            .unwrap_or_else(|| method_name(&manifest.method).1.to_owned())
+            .unwrap_or_else(|| method_name(methods, &manifest.method).1.to_owned())
     });
     let details: Vec<Vec<(String, String)>> = logs
         .iter()
@@ -138,7 +137,7 @@ pub struct Styles {
 
 impl Styles {
     /// Slots in the order of the tables.
-    pub fn new(logs: &[&Log]) -> Self {
+    pub fn new(logs: &[&LoadedLog]) -> Self {
         let mut styles = Self::default();
         for log in logs {
             styles.add(&log.manifest.model.sha256);
@@ -153,7 +152,7 @@ impl Styles {
     }
 
     /// The slot of a model.
-    pub fn of(&self, log: &Log) -> usize {
+    pub fn of(&self, log: &LoadedLog) -> usize {
         self.slots
             .get(&log.manifest.model.sha256)
             .copied()

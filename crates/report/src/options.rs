@@ -1,5 +1,7 @@
 //! What a user can choose about a report.
 
+use record::MethodInfo;
+
 use crate::ReportError;
 
 /// What certified accuracy is divided by.
@@ -40,6 +42,10 @@ pub struct Options {
     pub published_alpha: f64,
     /// Most images in the page's gallery.
     pub gallery: usize,
+    /// The training methods that are known: how they are called, in which order
+    /// tables have them, and which of them classify by an average over noise. Any
+    /// other method comes after these, under the name that its manifest gives.
+    pub methods: Vec<MethodInfo>,
 }
 
 impl Default for Options {
@@ -52,6 +58,7 @@ impl Default for Options {
             rho: 0.001,
             published_alpha: 0.001,
             gallery: 48,
+            methods: Vec::new(),
         }
     }
 }

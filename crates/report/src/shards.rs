@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use record::{Manifest, Selection};
 
-use crate::Warning;
-use crate::load::Log;
+use crate::ReportWarning;
+use crate::load::LoadedLog;
 
 /// Joins the shards of a run and leaves out logs that stand twice.
-pub fn join(mut logs: Vec<Log>, warnings: &mut Vec<Warning>) -> Vec<Log> {
+pub fn join(mut logs: Vec<LoadedLog>, warnings: &mut Vec<ReportWarning>) -> Vec<LoadedLog> {
     // Whole logs first: a merged log makes its shards superfluous.
     logs.sort_by_key(|log| log.manifest.selection.shard.is_some());
-    let mut kept: Vec<(Log, BTreeSet<u64>)> = Vec::new();
+    let mut kept: Vec<(LoadedLog, BTreeSet<u64>)> = Vec::new();
     for log in logs {
         let shard = log.manifest.selection.shard;
         let same = kept
@@ -28,7 +28,7 @@ pub fn join(mut logs: Vec<Log>, warnings: &mut Vec<Warning>) -> Vec<Log> {
                 whole.join(log);
             }
             (Some((other, _)), _) => {
-                warnings.push(Warning::Duplicate {
+                warnings.push(ReportWarning::Duplicate {
                     path: log.path,
                     of: other.path.clone(),
                 });
@@ -40,14 +40,14 @@ pub fn join(mut logs: Vec<Log>, warnings: &mut Vec<Warning>) -> Vec<Log> {
             && (seen.len() as u64) < shard.count
         {
             let (path, found) = (log.path.clone(), seen.len());
-            warnings.push(Warning::ShardsMissing {
+            warnings.push(ReportWarning::ShardsMissing {
                 path,
                 found,
                 of: shard.count,
             });
         }
     }
-    let mut logs: Vec<Log> = kept.into_iter().map(|(log, _)| log).collect();
+    let mut logs: Vec<LoadedLog> = kept.into_iter().map(|(log, _)| log).collect();
     logs.sort_by(|a, b| a.path.cmp(&b.path));
     logs
 }

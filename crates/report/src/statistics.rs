@@ -5,7 +5,7 @@ pub const Z95: f64 = 1.959_963_984_540_054;
 
 /// Certified accuracy against radius for one log.
 #[derive(Clone, Debug)]
-pub struct Certified {
+pub struct CertifiedCurve {
     /// Images in the log.
     pub images: usize,
     /// Images abstained on.
@@ -14,7 +14,7 @@ pub struct Certified {
     radii: Vec<f64>,
 }
 
-impl Certified {
+impl CertifiedCurve {
     /// From (radius, right) of each image; `None` where abstained.
     pub fn new(rows: impl Iterator<Item = Option<(f64, bool)>>) -> Self {
         let mut out = Self {
@@ -234,7 +234,7 @@ mod tests {
             Some((0.9, false)),
             Some((0.2, true)),
         ];
-        let certified = Certified::new(rows.into_iter());
+        let certified = CertifiedCurve::new(rows.into_iter());
         let counts = [0.0, 0.2, 0.2000001, 0.5, 0.6].map(|radius| certified.count(radius));
         assert_eq!(counts, [2, 2, 1, 1, 0]);
         assert_eq!((certified.images, certified.abstained), (4, 1));

@@ -8,12 +8,14 @@
 
 mod cdp;
 mod common;
+mod methods;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cdp::Browser;
-use heatsmooth_report::{Options, build};
+use heatsmooth_report::build;
+use methods::options;
 use serde_json::{Value, json};
 
 fn chrome() -> Option<PathBuf> {
@@ -40,7 +42,7 @@ fn open() -> Option<(Browser, tempfile::TempDir)> {
         return None;
     };
     let (folder, runs) = common::demo(200);
-    let report = build(&[runs], &Options::default()).unwrap();
+    let report = build(&[runs], &options()).unwrap();
     let written = report.write(&folder.path().join("out")).unwrap();
     let mut browser = Browser::start(&chrome, folder.path());
     browser.open(&format!("file://{}", written.page.display()));

@@ -1,15 +1,17 @@
 //! What a report does with records that are not as they should be.
 
 mod common;
+mod methods;
 
 use std::fs;
 use std::path::PathBuf;
 
 use common::{demo, manifest};
-use heatsmooth_report::{Options, ReportError, Warning, build};
-use record::{CertifyRow, Kind, LboundRow, Log, Manifest, Selection, Shard, manifest_path};
+use heatsmooth_report::{Options, ReportError, ReportWarning, build};
+use methods::options;
+use record::{CertifyRow, LboundRow, Log, LogKind, Manifest, Row, Selection, Shard, manifest_path};
 
-fn texts(warnings: &[Warning]) -> Vec<String> {
+fn texts(warnings: &[ReportWarning]) -> Vec<String> {
     warnings.iter().map(ToString::to_string).collect()
 }
 
@@ -19,7 +21,7 @@ fn a_killed_runs_log_is_read_up_to_the_torn_line() {
     let path = runs.join("heat/certify.tsv");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 5]).unwrap();
-    let report = build(&[runs], &Options::default()).unwrap();
+    let report = build(&[runs], &options()).unwrap();
     let warnings = texts(report.warnings());
     assert!(
         warnings[0].ends_with(
@@ -46,7 +48,7 @@ fn garbage_is_refused_with_file_line_and_reason() {
     let path = runs.join("heat/pgd.tsv");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\n7\t", "\nseven\t", 1)).unwrap();
-    let error = build(&[runs], &Options::default()).unwrap_err().to_string();
+    let error = build(&[runs], &options()).unwrap_err().to_string();
     let expected = format!(
         "{}:9: idx: expected a whole number, found `seven`",
         path.display()
@@ -57,7 +59,7 @@ fn garbage_is_refused_with_file_line_and_reason() {
 #[test]
 fn bad_paths_and_options_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let build_at = |path: PathBuf| build(&[path], &Options::default()).unwrap_err();
+    let build_at = |path: PathBuf| build(&[path], &options()).unwrap_err();
     let error = build_at(folder.path().join("none"));
     assert!(error.to_string().contains("none: cannot read"), "{error}");
     let error = build_at(folder.path().into());
@@ -83,19 +85,19 @@ fn bad_paths_and_options_are_refused() {
     for options in [
         Options {
             rho: 0.0,
-            ..Options::default()
+            ..options()
         },
         Options {
             published_alpha: 1.0,
-            ..Options::default()
+            ..options()
         },
         Options {
             radii: vec![0.2, 0.1],
-            ..Options::default()
+            ..options()
         },
         Options {
             radii: vec![f64::NAN],
-            ..Options::default()
+            ..options()
         },
     ] {
         let error = build(&[folder.path().into()], &options).unwrap_err();
@@ -113,7 +115,7 @@ fn published_logs_join_the_table_of_their_sigma() {
                 1\t7\t-1\t0.0\t0\t0:00:15\n\
                 2\t4\t4\t0.4\t1\t0:00:14\n";
     fs::write(&path, text).unwrap();
-    let report = build(&[runs], &Options::default()).unwrap();
+    let report = build(&[runs], &options()).unwrap();
     let table = report
         .tables()
         .find(|table| table.id == "certified-digits-test-sigma-0.25")
@@ -141,7 +143,7 @@ fn published_logs_join_the_table_of_their_sigma() {
 }
 
 fn write_shard(path: &std::path::Path, manifest: &Manifest) {
-    let (mut log, _) = Log::<CertifyRow>::open(path, manifest, &[] as &[&str]).unwrap();
+    let (mut log, _) = Log::open(path, manifest, CertifyRow::COLUMNS).unwrap();
     for idx in manifest.selection.indices() {
         let row = CertifyRow {
             idx,
@@ -157,7 +159,7 @@ fn write_shard(path: &std::path::Path, manifest: &Manifest) {
 #[test]
 fn shards_are_joined_and_copies_left_out() {
     let folder = tempfile::tempdir().unwrap();
-    let whole = manifest(Kind::Certify, "cohen", "heat", 10);
+    let whole = manifest(LogKind::Certify, "cohen", "heat", 10);
     for index in [1, 3] {
         let shard = Some(Shard { index, count: 3 });
         let part = Manifest {
@@ -170,7 +172,7 @@ fn shards_are_joined_and_copies_left_out() {
         write_shard(&folder.path().join(format!("{index}.tsv")), &part);
     }
     let images = |folder: &std::path::Path| {
-        let report = build(&[folder.into()], &Options::default()).unwrap();
+        let report = build(&[folder.into()], &options()).unwrap();
         let table = report.tables().next().unwrap().to_csv();
         assert_eq!(table.lines().count(), 2);
         (
@@ -205,14 +207,14 @@ fn names_are_text_everywhere() {
         &path,
         &Manifest {
             label,
-            ..manifest(Kind::Certify, "cohen", "heat", 30)
+            ..manifest(LogKind::Certify, "cohen", "heat", 30)
         },
     );
     let report = build(
         &[folder.path().into()],
         &Options {
             title: evil.into(),
-            ..Options::default()
+            ..options()
         },
     )
     .unwrap();
@@ -237,7 +239,7 @@ fn names_are_text_everywhere() {
 #[test]
 fn writing_leaves_every_file_and_is_repeatable() {
     let (folder, runs) = demo(20);
-    let report = build(std::slice::from_ref(&runs), &Options::default()).unwrap();
+    let report = build(std::slice::from_ref(&runs), &options()).unwrap();
     assert_eq!(report.warnings(), []);
     let out = folder.path().join("out");
     let written = report.write(&out).unwrap();
@@ -250,7 +252,7 @@ fn writing_leaves_every_file_and_is_repeatable() {
         .map(|path| fs::read(path).unwrap())
         .collect();
     // Built again, with the first report lying among the records.
-    let again = build(&[runs, out.clone()], &Options::default()).unwrap();
+    let again = build(&[runs, out.clone()], &options()).unwrap();
     assert_eq!(again.warnings(), []);
     again.write(&out).unwrap();
     let second: Vec<Vec<u8>> = written
@@ -266,7 +268,7 @@ fn writing_leaves_every_file_and_is_repeatable() {
 fn pages_hold_aggregates() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
-    let manifest = manifest(Kind::Certify, "cohen", "heat", 100_000);
+    let manifest = manifest(LogKind::Certify, "cohen", "heat", 100_000);
     manifest.write(&manifest_path(&path)).unwrap();
     let mut text = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n".to_owned();
     for idx in 0..100_000u32 {
@@ -274,7 +276,7 @@ fn pages_hold_aggregates() {
         text.push_str(&format!("{idx}\t1\t1\t{radius}\t1\t0:00:01.5\n"));
     }
     fs::write(&path, text).unwrap();
-    let report = build(&[folder.path().into()], &Options::default()).unwrap();
+    let report = build(&[folder.path().into()], &options()).unwrap();
     assert!(
         report.to_html().len() < 100_000,
         "{}",
@@ -328,7 +330,7 @@ fn extreme_numbers_draw() {
                 .collect();
             let part = folder.path().join(format!("{name}-{keep}"));
             fs::write(&part, some).unwrap();
-            let report = build(&[part], &Options::default()).unwrap();
+            let report = build(&[part], &options()).unwrap();
             report.write(&folder.path().join("out")).unwrap();
         }
     }
@@ -336,7 +338,7 @@ fn extreme_numbers_draw() {
     common::write_demo(&runs, 3);
     let epochs = "epoch\tloss\terror\n1\t-1.7e308\t5e-324\n2\t1.7e308\t1e308\n";
     fs::write(runs.join("heat/epochs.tsv"), epochs).unwrap();
-    build(&[runs], &Options::default())
+    build(&[runs], &options())
         .unwrap()
         .write(&folder.path().join("out"))
         .unwrap();
@@ -346,10 +348,10 @@ fn extreme_numbers_draw() {
 fn a_log_that_decides_one_radius_stands_apart() {
     let folder = tempfile::tempdir().unwrap();
     common::write_demo(folder.path(), 20);
-    let mut manifest = common::manifest(Kind::Certify, "anytime", "heat", 20);
+    let mut manifest = common::manifest(LogKind::Certify, "anytime", "heat", 20);
     manifest.configuration = serde_json::json!({"n": 100_000, "radius": 0.25});
     let path = folder.path().join("decided.tsv");
-    let (mut log, _) = Log::open(&path, &manifest, &[CertifyRow::SAMPLES]).unwrap();
+    let (mut log, _) = Log::open(&path, &manifest, CertifyRow::COLUMNS).unwrap();
     for idx in 0..20 {
         let radius = if idx < 5 { 0.26 } else { 0.1 };
         log.append(&CertifyRow {
@@ -357,13 +359,13 @@ fn a_log_that_decides_one_radius_stands_apart() {
             predict: Some(0),
             radius,
             correct: true,
-            extra: vec![if idx % 2 == 0 { 300.0 } else { 700.0 }],
+            samples: Some(if idx % 2 == 0 { 300 } else { 700 }),
             ..CertifyRow::default()
         })
         .unwrap();
     }
     log.finish().unwrap();
-    let report = build(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+    let report = build(&[folder.path().to_path_buf()], &options()).unwrap();
     let table = |prefix: &str| report.tables().find(|t| t.id.starts_with(prefix)).unwrap();
     let certified = table("certified").to_csv();
     assert!(
@@ -381,22 +383,21 @@ fn clean_accuracy_is_that_of_the_model_as_it_is_used() {
     let clean = |method: &str, samples: u32| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("certify.tsv");
-        let manifest = common::manifest(Kind::Certify, "cohen", method, 4);
-        let (mut log, _) = Log::open(&path, &manifest, &[CertifyRow::CLEAN_CORRECT]).unwrap();
+        let manifest = common::manifest(LogKind::Certify, "cohen", method, 4);
+        let (mut log, _) = Log::open(&path, &manifest, CertifyRow::COLUMNS).unwrap();
         for idx in 0..4 {
-            let extra = vec![f64::from(u8::from(idx < 1))];
             let row = CertifyRow {
                 idx,
-                extra,
+                clean_correct: Some(idx < 1),
                 ..CertifyRow::default()
             };
             log.append(&row).unwrap();
         }
         log.finish().unwrap();
         let path = folder.path().join("lbound.tsv");
-        let mut manifest = common::manifest(Kind::Lbound, "lbound", method, 4);
+        let mut manifest = common::manifest(LogKind::Lbound, "lbound", method, 4);
         manifest.configuration = serde_json::json!({"samples": samples});
-        let (mut log, _) = Log::open(&path, &manifest, &[""; 0]).unwrap();
+        let (mut log, _) = Log::open(&path, &manifest, LboundRow::COLUMNS).unwrap();
         for idx in 0..4 {
             let row = LboundRow {
                 idx,
@@ -406,7 +407,7 @@ fn clean_accuracy_is_that_of_the_model_as_it_is_used() {
             log.append(&row).unwrap();
         }
         log.finish().unwrap();
-        let report = build(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+        let report = build(&[folder.path().to_path_buf()], &options()).unwrap();
         let certified = report.tables().find(|t| t.id.starts_with("certified"));
         let csv = certified.unwrap().to_csv();
         let cells: Vec<&str> = csv.lines().nth(1).unwrap().rsplit(',').collect();

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use network::file::{self, Container};
-use network::{Differentiable, Parameters};
+use network::{Executor, HostGradients, TrainingState};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::TrainError;
-use crate::sgd::Sgd;
 
 /// Position and running sums; everything else of the state is tensors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(crate) struct State {
     pub epoch: u32,
     /// Batches done in the epoch under way.
     pub batch: usize,
-    /// Steps done in the whole run.
+    /// Steps done in the leg.
     pub step: u64,
     /// Images seen in the epoch under way.
     pub images: u64,
@@ -25,34 +25,32 @@ pub(crate) struct State {
     pub sums: Vec<f64>,
     /// Seconds spent in the epoch under way.
     pub seconds: f64,
+    /// What the method itself keeps.
+    #[serde(default)]
+    pub method: Value,
 }
 
 /// Prefix of the velocities' names.
 const VELOCITY: &str = "velocity/";
 
 /// Replaces the checkpoint atomically.
-pub(crate) fn save<N: Differentiable>(
-    path: &Path,
-    network: &N,
-    sgd: &Sgd,
-    state: &State,
-) -> Result<(), TrainError> {
+pub(crate) fn save(path: &Path, network: &dyn Executor, state: &State) -> Result<(), TrainError> {
     let graph = network.graph();
-    let velocities = graph.parameters().iter().zip(sgd.velocity().iter());
+    let TrainingState {
+        parameters,
+        velocity,
+    } = network.state()?;
+    let velocities = graph.parameters().iter().zip(velocity.iter());
     let velocities = velocities
         .filter(|(spec, _)| spec.role.trainable())
         .map(|(spec, v)| (format!("{VELOCITY}{}", spec.name), spec.shape.clone(), v));
-    let tensors = file::named_parameters(graph, network.parameters()).chain(velocities);
+    let tensors = file::named_parameters(graph, &parameters).chain(velocities);
     let bytes = file::write_container(state, tensors);
     Ok(record::atomic::write(path, &bytes)?)
 }
 
-/// Restores network, velocities and state; `None` if there is no checkpoint.
-pub(crate) fn load<N: Differentiable>(
-    path: &Path,
-    network: &mut N,
-    sgd: &mut Sgd,
-) -> Result<Option<State>, TrainError> {
+/// Restores the network and gives the state; `None` if there is no checkpoint.
+pub(crate) fn load(path: &Path, network: &mut dyn Executor) -> Result<Option<State>, TrainError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -62,9 +60,10 @@ pub(crate) fn load<N: Differentiable>(
     };
     let bytes = file::read_bytes(path).map_err(damaged)?;
     let mut container: Container<State> = file::read_container(&bytes).map_err(damaged)?;
-    let graph = network.graph().clone();
-    let parameters = file::take_parameters(&graph, &mut container.tensors).map_err(damaged)?;
-    for (spec, velocity) in graph.parameters().iter().zip(sgd.velocity_mut().iter_mut()) {
+    let graph = network.graph();
+    let parameters = file::take_parameters(graph, &mut container.tensors).map_err(damaged)?;
+    let mut velocity = HostGradients::zeros(graph);
+    for (spec, velocity) in graph.parameters().iter().zip(velocity.iter_mut()) {
         if spec.role.trainable() {
             let name = format!("{VELOCITY}{}", spec.name);
             let found = container.tensors.remove(&name);
@@ -74,12 +73,9 @@ pub(crate) fn load<N: Differentiable>(
             }
         }
     }
-    copy(&parameters, network.parameters_mut());
+    network.restore(TrainingState {
+        parameters,
+        velocity,
+    })?;
     Ok(Some(container.content))
-}
-
-fn copy(from: &Parameters, to: &mut Parameters) {
-    for (to, from) in to.iter_mut().zip(from.iter()) {
-        to.copy_from_slice(from);
-    }
 }

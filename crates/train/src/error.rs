@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+use network::DeviceError;
+use settings::SettingError;
+
+use crate::evaluate::EvaluateError;
+
 /// Why a run stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -26,15 +31,14 @@ pub enum TrainError {
         step: u64,
     },
     /// A hyper-parameter makes no sense.
-    #[error("{name} is {got}, expected {expected}")]
-    Setting {
-        /// Which.
-        name: &'static str,
-        /// What it should be.
-        expected: &'static str,
-        /// What it is.
-        got: String,
-    },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A step was asked of a method whose leg has not begun.
+    #[error("the method has no network to learn from: its leg has not begun")]
+    NotBegun,
+    /// The device fails.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// Network and data do not belong together.
     #[error("the network takes {network}, the data are {data}")]
     Mismatch {
@@ -66,22 +70,44 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// A method cannot go on from what a checkpoint kept for it.
+    pub(crate) fn method_state(error: serde_json::Error) -> Self {
+        Self::Checkpoint {
+            path: crate::CHECKPOINT_FILE.into(),
+            reason: format!("the method's own state does not read: {error}"),
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotFinite { .. } => Some(
-                "the last good checkpoint is kept; lower --lr, or set --clip 1, in a new run folder".into(),
+                "the last good checkpoint is kept; lower the learning rate, or clip gradients at \
+                 1, in a new run folder"
+                    .into(),
             ),
             Self::Diverged { .. } => Some(
-                "lower --lr or --lambda, keep --clip 1, or take more --timesteps, in a new run folder"
+                "lower the learning rate or lambda, clip gradients at 1, or take more timesteps, \
+                 in a new run folder"
                     .into(),
             ),
             Self::Mismatch { .. } => Some("choose the data set the network was made for".into()),
             Self::Checkpoint { .. } => Some("remove the run folder to start again".into()),
-            Self::Attack(error) => error.hint().map(Into::into),
+            Self::Setting(error) => error.hint(),
+            Self::Device(error) => error.hint(),
+            Self::Attack(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Record(error) => error.hint(),
-            Self::Setting { .. } | Self::Stopped => None,
+            Self::NotBegun | Self::Stopped => None,
+        }
+    }
+}
+
+impl From<EvaluateError> for TrainError {
+    fn from(error: EvaluateError) -> Self {
+        match error {
+            EvaluateError::Data(error) => error.into(),
+            EvaluateError::Device(error) => error.into(),
         }
     }
 }

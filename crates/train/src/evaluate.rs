@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use data::{DataError, Dataset, Loader, LoaderOptions};
-use network::{Classify, Noise, NoisyImage};
+use network::{Classify, DeviceError, Noise, NoisyImage};
 
 /// Counts of images whose label is on top, or among the top five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,59 +42,80 @@ impl Accuracy {
     }
 }
 
+/// Why a classifier could not be evaluated.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluateError {
+    /// An image cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The device fails.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl EvaluateError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Data(error) => error.hint(),
+            Self::Device(error) => error.hint(),
+        }
+    }
+}
+
 /// Accuracy of a classifier on the images `range` of a data set (as far as there
 /// are any): on clean images, or with one draw of noise for each image.
 /// `after_batch` hears the number of images done.
-pub fn evaluate(
-    classifier: &impl Classify,
+///
+/// # Errors
+/// An image that cannot be read; a device that fails.
+pub fn evaluate<C: Classify + ?Sized>(
+    classifier: &C,
     dataset: &Dataset,
     noise: Option<&Noise>,
     range: Range<usize>,
     mut after_batch: impl FnMut(u64),
-) -> Result<Accuracy, DataError> {
-    const BATCH: usize = 256;
-    let (classes, pixels) = (classifier.classes(), dataset.image_len());
+) -> Result<Accuracy, EvaluateError> {
+    let (classes, batch) = (classifier.classes(), classifier.batch());
     let mut accuracy = Accuracy::default();
     let range = range.start..range.end.min(dataset.len());
     if range.is_empty() {
         return Ok(accuracy);
     }
-    let mut logits = vec![0.0; BATCH * classes];
+    let mut logits = vec![0.0; batch * classes];
     let options = LoaderOptions {
-        start_batch: range.start / BATCH,
-        ..LoaderOptions::evaluation(BATCH)
+        start_batch: range.start / batch,
+        ..LoaderOptions::evaluation(batch)
     };
-    let mut start = options.start_batch * BATCH;
+    let mut start = options.start_batch * batch;
     let mut loader = Loader::new(dataset, options)?;
     while start < range.end {
-        let Some(batch) = loader.next().transpose()? else {
+        let Some(images) = loader.next().transpose()? else {
             break;
         };
         // The part of the batch that is wanted.
-        let end = batch.labels.len().min(range.end - start);
+        let end = images.len().min(range.end - start);
         let wanted = range.start.saturating_sub(start)..end;
-        let images = &batch.images[wanted.start * pixels..end * pixels];
+        let len = images.shape.len();
         let logits = &mut logits[..wanted.len() * classes];
         match noise {
-            None => classifier.logits(images, logits),
+            None => classifier.logits(&images.pixels[wanted.start * len..end * len], logits)?,
             Some(noise) => {
-                let rows = images.chunks_exact(pixels);
-                let noisy = rows.zip(&batch.indices[wanted.clone()]);
-                let noisy = noisy.map(|(pixels, &image)| NoisyImage {
-                    pixels,
-                    image,
+                let noisy = wanted.clone().map(|place| NoisyImage {
+                    pixels: images.image(place),
+                    image: images.indices[place],
                     first_sample: 0,
                     count: 1,
                 });
-                classifier.noisy_logits(noise, &noisy.collect::<Vec<_>>(), logits);
+                classifier.noisy_logits(noise, &noisy.collect::<Vec<_>>(), logits)?;
             }
         }
-        for (logits, &label) in logits.chunks_exact(classes).zip(&batch.labels[wanted]) {
+        for (logits, &label) in logits.chunks_exact(classes).zip(&images.labels[wanted]) {
             accuracy.count(logits, label);
         }
-        start += batch.labels.len();
+        start += images.len();
         after_batch(accuracy.images);
-        loader.recycle(batch);
+        loader.recycle(images);
     }
     Ok(accuracy)
 }

@@ -8,10 +8,11 @@ mod smoothadv;
 pub use baseline::Baseline;
 pub use gaussian::Gaussian;
 pub use heat::{Fit, Heat, HeatParams, Scale, Start};
-pub use smoothadv::{InnerAttack, SmoothAdv, SmoothAdvParams};
+pub use smoothadv::{AdversarialParams, InnerAttack, NoiseDraws, SmoothAdv};
 
-use data::Batch;
-use network::{Differentiable, Gradients};
+use network::{Executor, Gradients, Images, Load, Model, Noise, NoisyImage, Purpose};
+use serde_json::Value;
+use settings::SettingError;
 
 use crate::error::TrainError;
 
@@ -23,23 +24,123 @@ pub struct Position {
     pub seed: u64,
     /// Epoch, from 0.
     pub epoch: u32,
-    /// Step of the run, from 0.
+    /// Step of the leg, from 0.
     pub step: u64,
 }
 
-/// A way to train: computes the gradient of its loss on a batch.
-pub trait Method<N: Differentiable> {
+/// A run may have several legs, one network trained after another (the
+/// timesteps of heat smoothing), in one folder and one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// From 0.
+    pub number: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+/// What a method may use when a leg begins.
+pub struct LegContext<'a> {
+    /// Puts a model on the device of the run.
+    pub load: Load<'a>,
+    /// Some clean training images.
+    pub images: &'a Images,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+/// A way to train: computes the gradient of its loss on some images.
+pub trait Method {
     /// Names of what [`Method::step`] measures; `loss` comes first.
     fn columns(&self) -> &'static [&'static str];
 
-    /// Adds the gradient of the mean loss over the batch to `gradients`
-    /// (cleared before), updates running statistics, and returns batch means in
+    /// How many networks are trained one after another.
+    fn legs(&self) -> u32 {
+        1
+    }
+
+    /// Whether the network of every leg is kept beside the last one.
+    fn keeps_legs(&self) -> bool {
+        false
+    }
+
+    /// Before a leg: `previous` is what the leg before it ended with, at first
+    /// the model of the run. Gives the model from which this leg starts.
+    ///
+    /// # Errors
+    /// A device that fails.
+    fn begin(
+        &mut self,
+        _leg: Leg,
+        previous: &Model,
+        _stage: &LegContext<'_>,
+    ) -> Result<Model, TrainError> {
+        Ok(previous.clone())
+    }
+
+    /// Adds the gradient of the mean loss over the images to `gradients` (0
+    /// before), updates running statistics, and returns means over the images in
     /// the order of [`Method::columns`].
+    ///
+    /// # Errors
+    /// A device that fails; a run that diverges.
     fn step(
         &mut self,
-        network: &mut N,
-        batch: &Batch,
+        network: &mut dyn Executor,
+        images: &Images,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError>;
+
+    /// What a checkpoint must hold of the method itself.
+    fn save(&self) -> Value {
+        Value::Null
+    }
+
+    /// Goes on from what [`Method::save`] gave; called after [`Method::begin`].
+    ///
+    /// # Errors
+    /// A state that is not this method's.
+    fn restore(&mut self, _state: &Value) -> Result<(), TrainError> {
+        Ok(())
+    }
+}
+
+/// Refuses what is not a positive number.
+pub(crate) fn positive(name: &str, value: f64) -> Result<(), SettingError> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(SettingError::value(name, value, "a positive number"))
+}
+
+/// Images with fresh noise: a function of seed, image and epoch alone.
+pub(crate) fn noisy_copies(
+    network: &dyn Executor,
+    images: &Images,
+    sigma: f64,
+    position: Position,
+) -> Result<Vec<f32>, TrainError> {
+    let noise = training_noise(position.seed, sigma);
+    let batch = copies_of(images, position.epoch, 1);
+    Ok(network.noisy(&noise, &batch)?)
+}
+
+/// The noise that networks are trained on.
+pub(crate) fn training_noise(seed: u64, sigma: f64) -> Noise {
+    Noise {
+        seed,
+        purpose: Purpose::Training,
+        sigma,
+    }
+}
+
+/// `count` noisy copies of every image, numbered from `first_sample`.
+pub(crate) fn copies_of(images: &Images, first_sample: u32, count: usize) -> Vec<NoisyImage<'_>> {
+    let noisy = |place: usize| NoisyImage {
+        pixels: images.image(place),
+        image: images.indices[place],
+        first_sample,
+        count,
+    };
+    (0..images.len()).map(noisy).collect()
 }

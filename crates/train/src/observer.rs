@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::run::Leg;
+use crate::methods::Leg;
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct TrainProgress {
     /// Epoch under way, from 1.
     pub epoch: u32,
     /// Epochs in total.
@@ -29,9 +29,9 @@ pub struct EpochReport {
 }
 
 /// Receives progress; may stop the run.
-pub trait Observer {
+pub trait TrainObserver {
     /// After every step.
-    fn step(&mut self, progress: &Progress) -> ControlFlow<()> {
+    fn step(&mut self, progress: &TrainProgress) -> ControlFlow<()> {
         let _ = progress;
         ControlFlow::Continue(())
     }
@@ -51,4 +51,4 @@ pub trait Observer {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl Observer for Silent {}
+impl TrainObserver for Silent {}

@@ -1,20 +1,18 @@
-//! The loop: epochs, batches, schedule, checkpoints, records.
+//! The loop: legs, epochs, batches, checkpoints, records.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use data::{Augment, Dataset, Loader, LoaderOptions};
-use network::{Differentiable, Gradients};
-use record::TableWriter;
-use serde::{Deserialize, Serialize};
+use data::{Dataset, Loader, LoaderOptions};
+use network::{Executor, Gradients, Load, Model};
+use record::TsvWriter;
 
 use crate::checkpoint::{self, State};
 use crate::error::TrainError;
 use crate::evaluate::evaluate;
-use crate::methods::{Method, Position};
-use crate::observer::{EpochReport, Observer, Progress};
-use crate::schedule::Schedule;
-use crate::sgd::{Sgd, SgdParams};
+use crate::methods::{Leg, LegContext, Method, Position};
+use crate::observer::{EpochReport, TrainObserver, TrainProgress};
+use crate::training::Training;
 
 /// Name of the finished model in a run folder.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -23,126 +21,27 @@ pub const EPOCHS_FILE: &str = "epochs.tsv";
 /// Name of the checkpoint in a run folder.
 pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
-/// Everything about a run that is not the method's own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// Passes over the data.
-    pub epochs: u32,
-    /// Images a step.
-    pub batch_size: usize,
-    /// Base learning rate.
-    pub lr: f64,
-    /// Factor on it over time.
-    pub schedule: Schedule,
-    /// Epochs over which the rate first rises from 0; may be a fraction.
-    pub warmup_epochs: f64,
-    /// Momentum, decay, clipping.
-    pub sgd: SgdParams,
-    /// Variations of the training images.
-    pub augment: Augment,
-    /// How many images at the end of the data are kept out of training, so
-    /// that choices can be made on them rather than on test images.
-    #[serde(default)]
-    pub hold_out: usize,
-    /// Of everything random.
-    pub seed: u64,
-}
+/// Clean training images that a method may look at when a leg begins.
+const FIRST_IMAGES: usize = 512;
 
-impl Plan {
-    /// Refuses nonsense.
-    pub fn check(&self) -> Result<(), TrainError> {
-        let wrong = |name, expected, got: String| {
-            Err(TrainError::Setting {
-                name,
-                expected,
-                got,
-            })
-        };
-        let SgdParams {
-            momentum,
-            weight_decay,
-            clip,
-        } = self.sgd;
-        if self.epochs == 0 {
-            return wrong("epochs", "at least 1", "0".into());
-        }
-        if self.batch_size < 2 {
-            let expected = "at least 2, for batch norm";
-            return wrong("batch size", expected, self.batch_size.to_string());
-        }
-        if !(self.lr > 0.0 && self.lr.is_finite()) {
-            return wrong("lr", "a positive number", self.lr.to_string());
-        }
-        if !(0.0..1.0).contains(&momentum) {
-            return wrong("momentum", "at least 0 and below 1", momentum.to_string());
-        }
-        if !(weight_decay >= 0.0 && weight_decay.is_finite()) {
-            return wrong("weight decay", "at least 0", weight_decay.to_string());
-        }
-        if let Some(clip) = clip
-            && !(clip > 0.0 && clip.is_finite())
-        {
-            return wrong("clip", "a positive number", clip.to_string());
-        }
-        if !(self.warmup_epochs >= 0.0 && self.warmup_epochs <= f64::from(self.epochs)) {
-            let expected = "between 0 and the number of epochs";
-            return wrong("warm-up epochs", expected, self.warmup_epochs.to_string());
-        }
-        Ok(())
-    }
-
-    /// The images that are trained on.
-    pub fn images(&self, data: &Dataset) -> Result<Dataset, TrainError> {
-        match data.len().checked_sub(self.hold_out) {
-            Some(len) if len >= 2 => Ok(data.first(len)),
-            _ => Err(TrainError::Setting {
-                name: "hold-out",
-                expected: "fewer than the training images",
-                got: self.hold_out.to_string(),
-            }),
-        }
-    }
-
-    /// Learning rate after `done` epochs (a fraction within an epoch).
-    pub fn rate(&self, done: f64) -> f64 {
-        let warm = match self.warmup_epochs {
-            warmup if done < warmup => done / warmup,
-            _ => 1.0,
-        };
-        self.lr * warm * self.schedule.factor(done, f64::from(self.epochs))
-    }
-}
-
-/// Where a run lives and what it learns from.
-#[derive(Debug)]
+/// Where a run lives, what it learns from, and how.
 pub struct Run<'a> {
     /// The run folder.
-    pub folder: PathBuf,
+    pub folder: &'a Path,
     /// Images to learn from.
     pub train: &'a Dataset,
     /// Images whose accuracy is logged after each epoch; nothing is selected on
     /// it.
     pub test: Option<&'a Dataset>,
-    /// Time between two checkpoints within an epoch.
-    pub checkpoint_every: Duration,
-    /// Which leg of the run this is.
-    pub leg: Leg,
-}
-
-/// A run may have several legs, one network trained after another (the
-/// timesteps of heat smoothing), in one folder and one table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leg {
-    /// From 0.
-    pub number: u32,
-    /// Of how many.
-    pub of: u32,
+    /// Epochs, batches, learning rate, ...
+    pub training: &'a Training,
+    /// Of everything random.
+    pub seed: u64,
+    /// Puts a model on the device of the run.
+    pub load: Load<'a>,
 }
 
 impl Leg {
-    /// The only one.
-    pub const ONLY: Self = Self { number: 0, of: 1 };
-
     /// Name of this leg's checkpoint.
     pub fn checkpoint(&self) -> String {
         match self.of {
@@ -150,79 +49,133 @@ impl Leg {
             _ => format!("timestep-{}-{CHECKPOINT_FILE}", self.number + 1),
         }
     }
+
+    /// Name of the model that this leg ends with, `f^k` of the paper.
+    pub fn model(&self) -> String {
+        format!("f{}.safetensors", self.number + 1)
+    }
 }
 
-/// Trains `network` in place, resuming from the folder's checkpoint if there is
-/// one. The result is a pure function of the network, the method, the plan and
-/// the data: not of threads, checkpoints or interruptions.
-pub fn train<N: Differentiable>(
-    network: &mut N,
-    method: &mut dyn Method<N>,
-    plan: &Plan,
+/// Trains a copy of `start`, resuming from what is in the folder. The result is a
+/// pure function of the model, the method, the settings and the data: not of
+/// threads, checkpoints or interruptions.
+///
+/// # Errors
+/// Settings, data or a checkpoint that make no sense; a device or disk that
+/// fails; a run that diverges or is stopped.
+pub fn train(
+    start: &Model,
+    method: &mut dyn Method,
     run: &Run<'_>,
-    observer: &mut dyn Observer,
+    observer: &mut dyn TrainObserver,
+) -> Result<Model, TrainError> {
+    run.training.check()?;
+    matches(start, run.train)?;
+    let images = run.training.images(run.train)?;
+    let first = images.images(0..images.len().min(FIRST_IMAGES) as u32)?;
+    let stage = LegContext {
+        load: run.load,
+        images: &first,
+        seed: run.seed,
+    };
+    let of = method.legs();
+    let mut model = start.clone();
+    for number in 0..of {
+        let leg = Leg { number, of };
+        let file = run.folder.join(leg.model());
+        if let Some(done) = read_leg(&file, start)? {
+            model = done;
+            continue;
+        }
+        let student = method.begin(leg, &model, &stage)?;
+        let mut network = (run.load)(&student)?;
+        train_leg(&mut *network, method, (run, &images, leg), observer)?;
+        model.parameters = network.parameters()?;
+        record::atomic::write(&file, &model.to_bytes())?;
+        remove(&run.folder.join(leg.checkpoint()))?;
+    }
+    Ok(model)
+}
+
+/// Removes what only resuming needed, once the finished model is on disk.
+///
+/// # Errors
+/// A file that cannot be removed.
+pub fn tidy(folder: &Path, method: &dyn Method) -> Result<(), TrainError> {
+    let of = method.legs();
+    let legs = (0..of).map(|number| Leg { number, of });
+    match method.keeps_legs() {
+        true => Ok(()),
+        false => legs
+            .map(|leg| folder.join(leg.model()))
+            .try_for_each(|file| remove(&file)),
+    }
+}
+
+/// One network, from its first step to its last.
+fn train_leg(
+    network: &mut dyn Executor,
+    method: &mut dyn Method,
+    (run, images, leg): (&Run<'_>, &Dataset, Leg),
+    observer: &mut dyn TrainObserver,
 ) -> Result<(), TrainError> {
-    plan.check()?;
-    matches(network, run.train)?;
-    let images = plan.images(run.train)?;
-    let mut epochs = Epochs::open(&run.folder, method.columns(), run.test.is_some())?;
-    let path = run.folder.join(run.leg.checkpoint());
-    let before = run.leg.number * plan.epochs;
-    let mut sgd = Sgd::new(network.graph(), plan.sgd);
-    let mut state = match checkpoint::load(&path, network, &mut sgd)? {
+    let training = run.training;
+    let mut epochs = Epochs::open(run.folder, method.columns(), run.test.is_some())?;
+    let path = run.folder.join(leg.checkpoint());
+    let mut state = match checkpoint::load(&path, network)? {
         Some(state) => {
-            observer.resumed(&run.leg, state.step);
+            method.restore(&state.method)?;
+            observer.resumed(&leg, state.step);
             state
         }
         None => State::default(),
     };
-    let mut gradients = Gradients::zeros(network.graph());
-    while state.epoch < plan.epochs {
+    let mut gradients = network.gradients()?;
+    while state.epoch < training.epochs {
+        let here = (run, images, leg);
         epoch(
             network,
             method,
-            plan,
-            (run, &images),
+            here,
             observer,
-            (&mut sgd, &mut gradients, &mut state),
+            (&mut gradients, &mut state),
         )?;
         let test = match run.test {
             Some(test) => Some(evaluate(network, test, None, 0..test.len(), |_| {})?.top1()),
             None => None,
         };
-        let report = epochs.append(plan, method.columns(), (before, &state), test)?;
+        let before = leg.number * training.epochs;
+        let report = epochs.append(training, method.columns(), (before, &state), test)?;
         observer.epoch(&report);
         state = State {
             epoch: state.epoch + 1,
             step: state.step,
+            method: method.save(),
             ..State::default()
         };
-        checkpoint::save(&path, network, &sgd, &state)?;
+        checkpoint::save(&path, network, &state)?;
     }
     Ok(())
 }
 
 /// The batches of one epoch that are still to do.
-fn epoch<N: Differentiable>(
-    network: &mut N,
-    method: &mut dyn Method<N>,
-    plan: &Plan,
-    (run, images): (&Run<'_>, &Dataset),
-    observer: &mut dyn Observer,
-    (sgd, gradients, state): (&mut Sgd, &mut Gradients, &mut State),
+fn epoch(
+    network: &mut dyn Executor,
+    method: &mut dyn Method,
+    (run, images, leg): (&Run<'_>, &Dataset, Leg),
+    observer: &mut dyn TrainObserver,
+    (gradients, state): (&mut Gradients, &mut State),
 ) -> Result<(), TrainError> {
+    let training = run.training;
+    let before = leg.number * training.epochs;
     // A last batch of a single image would have no variance to normalise by.
-    let drop_last = images.len() % plan.batch_size == 1;
+    let drop_last = images.len() % training.batch_size == 1;
+    let number = u64::from(before + state.epoch);
     let options = LoaderOptions {
-        augment: plan.augment,
+        augment: training.augmentation(images),
         start_batch: state.batch,
         drop_last,
-        ..LoaderOptions::training(
-            plan.batch_size,
-            images,
-            plan.seed,
-            u64::from(run.leg.number * plan.epochs + state.epoch),
-        )
+        ..LoaderOptions::training(training.batch_size, images, run.seed, number)
     };
     let mut loader = Loader::new(images, options)?;
     let batches = state.batch + loader.remaining();
@@ -230,11 +183,10 @@ fn epoch<N: Differentiable>(
     let mut saved = Instant::now();
     while let Some(batch) = loader.next().transpose()? {
         let position = Position {
-            seed: plan.seed,
-            epoch: run.leg.number * plan.epochs + state.epoch,
+            seed: run.seed,
+            epoch: before + state.epoch,
             step: state.step,
         };
-        gradients.clear();
         let measured = method.step(network, &batch, position, gradients)?;
         let not_finite = |what, value| TrainError::NotFinite {
             what,
@@ -245,26 +197,25 @@ fn epoch<N: Differentiable>(
         if !measured[0].is_finite() {
             return Err(not_finite("the loss", measured[0]));
         }
-        let done = f64::from(state.epoch) + batch.number as f64 / batches as f64;
-        let graph = network.graph().clone();
-        let rate = plan.rate(done) as f32;
-        let norm = sgd.step(&graph, rate, gradients, network.parameters_mut());
+        let done = f64::from(state.epoch) + state.batch as f64 / batches as f64;
+        let norm = network.optimise(&training.step(done), gradients)?;
         if !norm.is_finite() {
             return Err(not_finite("the gradient's norm", norm));
         }
-        state.add(&measured, batch.labels.len());
+        state.add(&measured, batch.len());
         state.seconds += clock.elapsed().as_secs_f64();
         clock = Instant::now();
-        let progress = Progress {
-            epoch: run.leg.number * plan.epochs + state.epoch + 1,
-            epochs: run.leg.of * plan.epochs,
-            step: u64::from(run.leg.number * plan.epochs) * batches as u64 + state.step,
-            steps: u64::from(run.leg.of * plan.epochs) * batches as u64,
+        let progress = TrainProgress {
+            epoch: before + state.epoch + 1,
+            epochs: leg.of * training.epochs,
+            step: u64::from(before) * batches as u64 + state.step,
+            steps: u64::from(leg.of * training.epochs) * batches as u64,
             loss: state.sums[0] / state.images as f64,
         };
         let stop = observer.step(&progress).is_break();
-        if stop || (saved.elapsed() >= run.checkpoint_every && state.batch < batches) {
-            checkpoint::save(&run.folder.join(run.leg.checkpoint()), network, sgd, state)?;
+        if stop || (saved.elapsed() >= training.checkpoint_every() && state.batch < batches) {
+            state.method = method.save();
+            checkpoint::save(&run.folder.join(leg.checkpoint()), network, state)?;
             saved = Instant::now();
         }
         if stop {
@@ -288,22 +239,47 @@ impl State {
 }
 
 /// Do network and data belong together?
-fn matches<N: Differentiable>(network: &N, data: &Dataset) -> Result<(), TrainError> {
-    let input = network.input();
-    let [height, width, channels] = data.shape();
-    let shape = network::Shape::new(height, width, channels);
-    if input != shape || network.classes() < data.classes().len() {
+fn matches(model: &Model, data: &Dataset) -> Result<(), TrainError> {
+    let (input, shape, outputs) = (model.graph.input(), data.shape(), model.graph.classes());
+    if input != shape || outputs < data.classes().len() {
         return Err(TrainError::Mismatch {
-            network: format!("{input} and has {} classes", network.classes()),
+            network: format!("{input} and has {outputs} classes"),
             data: format!("{shape} with {} classes", data.classes().len()),
         });
     }
     Ok(())
 }
 
+/// The model of a leg that an earlier run finished.
+fn read_leg(file: &Path, start: &Model) -> Result<Option<Model>, TrainError> {
+    if !file.exists() {
+        return Ok(None);
+    }
+    let damaged = |reason: String| TrainError::Checkpoint {
+        path: file.into(),
+        reason,
+    };
+    let bytes = network::file::read_bytes(file).map_err(|e| damaged(e.to_string()))?;
+    let model = Model::from_bytes(&bytes).map_err(|e| damaged(e.to_string()))?;
+    if model.graph != start.graph {
+        return Err(damaged("it is of another network".into()));
+    }
+    Ok(Some(model))
+}
+
+fn remove(file: &PathBuf) -> Result<(), TrainError> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(TrainError::Checkpoint {
+            path: file.clone(),
+            reason: format!("cannot remove it: {error}"),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The table of epochs.
 struct Epochs {
-    writer: TableWriter,
+    writer: TsvWriter,
     rows: usize,
 }
 
@@ -313,7 +289,7 @@ impl Epochs {
         names.extend(columns);
         names.extend(test.then_some("test_accuracy"));
         names.push("seconds");
-        let (writer, found) = TableWriter::open(&folder.join(EPOCHS_FILE), &names)?;
+        let (writer, found) = TsvWriter::open(&folder.join(EPOCHS_FILE), &names)?;
         let rows = found.table.lines().count();
         Ok(Self { writer, rows })
     }
@@ -321,14 +297,14 @@ impl Epochs {
     /// Appends the row of the epoch just done, unless a killed run already did.
     fn append(
         &mut self,
-        plan: &Plan,
+        training: &Training,
         columns: &[&'static str],
         (before, state): (u32, &State),
         test: Option<f64>,
     ) -> Result<EpochReport, TrainError> {
         let epoch = before + state.epoch + 1;
         let means = state.sums.iter().map(|sum| sum / state.images as f64);
-        let mut values = vec![("lr", plan.rate(f64::from(state.epoch)))];
+        let mut values = vec![("lr", training.rate(f64::from(state.epoch)))];
         values.extend(columns.iter().copied().zip(means));
         values.extend(test.map(|t| ("test_accuracy", t)));
         values.push(("seconds", state.seconds));

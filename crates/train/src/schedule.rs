@@ -98,11 +98,17 @@ impl FromStr for Schedule {
     }
 }
 
-impl TryFrom<String> for Schedule {
-    type Error = ScheduleError;
+impl settings::Setting for Schedule {
+    const KIND: settings::FieldKind = settings::FieldKind::Text;
+}
 
-    fn try_from(text: String) -> Result<Self, ScheduleError> {
+/// The texts that there are, as settings say what they expect.
+impl TryFrom<String> for Schedule {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
+            .map_err(|_: ScheduleError| "constant, cosine, one-cycle or piecewise:60,120,160@0.2")
     }
 }
 

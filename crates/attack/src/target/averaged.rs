@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use network::{Differentiable, Noise, NoisyImage, Shape};
+use network::{Executor, Images, Noise, NoisyImage, Shape};
+use settings::SettingError;
 
-use super::{Deterministic, Evaluation, Judgement, Points, Target, passes};
+use super::{Deterministic, Evaluation, Judgement, Target, passes};
 use crate::error::{AttackError, require};
 
 /// The stochastic model of a network `f`: `m` noises `eta_i ~ N(0, sigma^2)` an
@@ -16,18 +17,21 @@ use crate::error::{AttackError, require};
 /// of seed, purpose, image number and sample number, so one target serves every
 /// image. `noise.purpose` is `Prediction` in attacks and `Training` in SmoothAdv,
 /// which trains on the very noises that it attacked.
-#[derive(Debug)]
-pub struct Averaged<'a, N> {
-    network: &'a N,
+pub struct Averaged<'a> {
+    network: &'a dyn Executor,
     noise: Noise,
     samples: u32,
     first_sample: u32,
     fresh: bool,
 }
 
-impl<'a, N: Differentiable> Averaged<'a, N> {
+impl<'a> Averaged<'a> {
     /// Averages over `samples` noises, numbered from 0.
-    pub fn new(network: &'a N, noise: Noise, samples: u32) -> Result<Self, AttackError> {
+    pub fn new(
+        network: &'a dyn Executor,
+        noise: Noise,
+        samples: u32,
+    ) -> Result<Self, SettingError> {
         require(
             noise.sigma >= 0.0 && noise.sigma.is_finite(),
             "sigma",
@@ -52,7 +56,7 @@ impl<'a, N: Differentiable> Averaged<'a, N> {
     }
 
     /// Numbers the noises from `first` (each epoch of a training has its own).
-    pub fn first_sample(mut self, first: u32) -> Result<Self, AttackError> {
+    pub fn first_sample(mut self, first: u32) -> Result<Self, SettingError> {
         let fits = first <= 3_000_000_000;
         require(fits, "first_sample", "at most 3000000000", first)?;
         self.first_sample = first;
@@ -69,11 +73,11 @@ impl<'a, N: Differentiable> Averaged<'a, N> {
     /// Copies of images as the noise's key wants them.
     fn noisy<'p>(
         &self,
-        points: &Points<'p>,
+        points: &'p Images,
         copies: Range<usize>,
         step: u32,
     ) -> Vec<NoisyImage<'p>> {
-        let (samples, len) = (self.samples as usize, self.network.input().len());
+        let samples = self.samples as usize;
         let block = if self.fresh { step } else { 0 };
         let first = self.first_sample + block * self.samples;
         let images = copies.start / samples..copies.end.div_ceil(samples);
@@ -82,7 +86,7 @@ impl<'a, N: Differentiable> Averaged<'a, N> {
                 let own = i * samples;
                 let range = copies.start.max(own)..copies.end.min(own + samples);
                 NoisyImage {
-                    pixels: &points.images[i * len..(i + 1) * len],
+                    pixels: points.image(i),
                     image: points.indices[i],
                     first_sample: first + (range.start - own) as u32,
                     count: range.len(),
@@ -92,7 +96,7 @@ impl<'a, N: Differentiable> Averaged<'a, N> {
     }
 }
 
-impl<N: Differentiable> Target for Averaged<'_, N> {
+impl Target for Averaged<'_> {
     fn input(&self) -> Shape {
         self.network.input()
     }
@@ -101,25 +105,26 @@ impl<N: Differentiable> Target for Averaged<'_, N> {
         self.network.classes()
     }
 
-    fn judge(&self, points: &Points<'_>, step: u32) -> Result<Judgement, AttackError> {
+    fn judge(&self, points: &Images, step: u32) -> Result<Judgement, AttackError> {
         passes::judge(
             self.network,
             points,
             self.samples as usize,
             |copies, logits| {
                 let batch = self.noisy(points, copies, step);
-                self.network.noisy_logits(&self.noise, &batch, logits);
+                self.network.noisy_logits(&self.noise, &batch, logits)
             },
         )
     }
 
-    fn evaluate(&self, points: &Points<'_>, step: u32) -> Result<Evaluation, AttackError> {
+    fn evaluate(&self, points: &Images, step: u32) -> Result<Evaluation, AttackError> {
         passes::evaluate(self.network, points, self.samples as usize, |copies| {
-            Cow::Owned(self.noise.copies(&self.noisy(points, copies, step)))
+            let batch = self.noisy(points, copies, step);
+            Ok(Cow::Owned(self.network.noisy(&self.noise, &batch)?))
         })
     }
 
-    fn outputs(&self, images: &[f32]) -> Vec<f32> {
+    fn outputs(&self, images: &[f32]) -> Result<Vec<f32>, AttackError> {
         Deterministic::new(self.network).outputs(images)
     }
 }

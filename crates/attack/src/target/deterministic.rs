@@ -2,26 +2,25 @@
 
 use std::borrow::Cow;
 
-use network::{Differentiable, Shape};
+use network::{Executor, Images, Shape};
 
-use super::{Evaluation, Judgement, Points, Target, passes};
+use super::{Evaluation, Judgement, Target, passes};
 use crate::error::AttackError;
 
 /// A network whose answer to an image is always the same; the loss is
 /// cross-entropy.
-#[derive(Debug)]
-pub struct Deterministic<'a, N> {
-    network: &'a N,
+pub struct Deterministic<'a> {
+    network: &'a dyn Executor,
 }
 
-impl<'a, N: Differentiable> Deterministic<'a, N> {
+impl<'a> Deterministic<'a> {
     /// Attacks this network.
-    pub fn new(network: &'a N) -> Self {
+    pub fn new(network: &'a dyn Executor) -> Self {
         Self { network }
     }
 }
 
-impl<N: Differentiable> Target for Deterministic<'_, N> {
+impl Target for Deterministic<'_> {
     fn input(&self) -> Shape {
         self.network.input()
     }
@@ -30,25 +29,27 @@ impl<N: Differentiable> Target for Deterministic<'_, N> {
         self.network.classes()
     }
 
-    fn judge(&self, points: &Points<'_>, _step: u32) -> Result<Judgement, AttackError> {
+    fn judge(&self, points: &Images, _step: u32) -> Result<Judgement, AttackError> {
         let len = self.input().len();
         passes::judge(self.network, points, 1, |copies, logits| {
-            let images = &points.images[copies.start * len..copies.end * len];
-            self.network.logits(images, logits);
+            let images = &points.pixels[copies.start * len..copies.end * len];
+            self.network.logits(images, logits)
         })
     }
 
-    fn evaluate(&self, points: &Points<'_>, _step: u32) -> Result<Evaluation, AttackError> {
+    fn evaluate(&self, points: &Images, _step: u32) -> Result<Evaluation, AttackError> {
         let len = self.input().len();
         passes::evaluate(self.network, points, 1, |copies| {
-            Cow::Borrowed(&points.images[copies.start * len..copies.end * len])
+            Ok(Cow::Borrowed(
+                &points.pixels[copies.start * len..copies.end * len],
+            ))
         })
     }
 
-    fn outputs(&self, images: &[f32]) -> Vec<f32> {
+    fn outputs(&self, images: &[f32]) -> Result<Vec<f32>, AttackError> {
         let count = images.len() / self.input().len();
         let mut logits = vec![0.0; count * self.classes()];
-        self.network.logits(images, &mut logits);
-        logits
+        self.network.logits(images, &mut logits)?;
+        Ok(logits)
     }
 }

@@ -1,31 +1,13 @@
 //! Evaluates copies of images a few at a time and averages as it goes.
 
 use std::borrow::Cow;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
-use network::{Differentiable, Mode};
+use network::{DeviceError, Executor, Images, Mode};
 
 use super::cross_entropy::{cotangent, log_probabilities};
-use super::{Evaluation, Judgement, Points, Standing};
+use super::{Evaluation, Judgement, Standing};
 use crate::error::AttackError;
-
-/// Activations kept for one backward pass, roughly, in bytes.
-const TAPE_BYTES: usize = 1 << 30;
-
-/// Fewer copies a pass than this leave threads idle, more do not make a network
-/// faster.
-const COPIES: RangeInclusive<usize> = 8..=256;
-
-/// Copies a pass: bounds the memory, whatever the batch and the number of
-/// noises. Results do not depend on it.
-fn copies_per_pass<N: Differentiable>(network: &N) -> usize {
-    let graph = network.graph();
-    let nodes = 0..graph.nodes().len();
-    let floats: usize = nodes.map(|id| graph.shape(id).len()).sum();
-    // Twice: activations, and their gradients on the way back.
-    let fit = TAPE_BYTES / (2 * size_of::<f32>() * floats);
-    fit.clamp(*COPIES.start(), *COPIES.end())
-}
 
 /// Running average over the copies of one image.
 ///
@@ -87,7 +69,7 @@ impl Average {
 
 /// The averages of a batch under way.
 struct Averages<'a> {
-    points: &'a Points<'a>,
+    points: &'a Images,
     classes: usize,
     samples: usize,
     averages: Vec<Average>,
@@ -95,7 +77,7 @@ struct Averages<'a> {
 
 impl<'a> Averages<'a> {
     /// `samples` copies an image; room for gradients of `pixels` values.
-    fn new(points: &'a Points<'a>, classes: usize, samples: usize, pixels: usize) -> Self {
+    fn new(points: &'a Images, classes: usize, samples: usize, pixels: usize) -> Self {
         let averages = vec![Average::new(classes, pixels); points.len()];
         Self {
             points,
@@ -114,7 +96,7 @@ impl<'a> Averages<'a> {
                 let index = self.points.indices[i];
                 return Err(AttackError::NotFinite { index });
             }
-            let (log_p, log_rest) = log_probabilities(logits, self.points.classes[i] as usize);
+            let (log_p, log_rest) = log_probabilities(logits, self.points.labels[i] as usize);
             self.averages[i].log_p.add(log_p);
             self.averages[i].standing.add(logits, self.samples == 1);
             weights.push(log_p + log_rest);
@@ -147,34 +129,34 @@ fn passes(copies: usize, each: usize) -> impl Iterator<Item = Range<usize>> {
 
 /// Judges `samples` copies an image; `logits` gives those of a range of copies,
 /// copy `c` being the `c % samples`-th of image `c / samples`.
-pub fn judge<N: Differentiable>(
-    network: &N,
-    points: &Points<'_>,
+pub fn judge(
+    network: &dyn Executor,
+    points: &Images,
     samples: usize,
-    logits: impl Fn(Range<usize>, &mut [f32]),
+    logits: impl Fn(Range<usize>, &mut [f32]) -> Result<(), DeviceError>,
 ) -> Result<Judgement, AttackError> {
     let classes = network.classes();
     let mut averages = Averages::new(points, classes, samples, 0);
-    for copies in passes(points.len() * samples, copies_per_pass(network)) {
+    for copies in passes(points.len() * samples, network.taped_batch()) {
         let mut out = vec![0.0; copies.len() * classes];
-        logits(copies.clone(), &mut out);
+        logits(copies.clone(), &mut out)?;
         averages.add(copies, &out)?;
     }
     Ok(averages.finish().judgement)
 }
 
 /// The same with gradients; `images` gives the pixels of a range of copies.
-pub fn evaluate<'a, N: Differentiable>(
-    network: &N,
-    points: &Points<'_>,
+pub fn evaluate<'a>(
+    network: &dyn Executor,
+    points: &Images,
     samples: usize,
-    images: impl Fn(Range<usize>) -> Cow<'a, [f32]>,
+    images: impl Fn(Range<usize>) -> Result<Cow<'a, [f32]>, DeviceError>,
 ) -> Result<Evaluation, AttackError> {
     let (classes, pixels) = (network.classes(), network.input().len());
     let mut averages = Averages::new(points, classes, samples, pixels);
-    for copies in passes(points.len() * samples, copies_per_pass(network)) {
-        let images = images(copies.clone());
-        let (logits, tape) = network.forward(&images, Mode::Eval);
+    for copies in passes(points.len() * samples, network.taped_batch()) {
+        let images = images(copies.clone())?;
+        let (logits, tape) = network.forward(&images, Mode::Eval)?;
         let weights = averages.add(copies.clone(), &logits)?;
         let mut cotangents = vec![0.0; logits.len()];
         let rows = logits.chunks_exact(classes);
@@ -183,10 +165,9 @@ pub fn evaluate<'a, N: Differentiable>(
             .zip(rows)
             .zip(cotangents.chunks_exact_mut(classes))
         {
-            cotangent(z, points.classes[copy / samples] as usize, out);
+            cotangent(z, points.labels[copy / samples] as usize, out);
         }
-        let mut gradients = vec![0.0; images.len()];
-        network.input_gradient(&tape, &cotangents, &mut gradients);
+        let gradients = network.input_gradient(&tape, &cotangents)?;
         for ((copy, weight), g) in copies.zip(weights).zip(gradients.chunks_exact(pixels)) {
             averages.averages[copy / samples].add_gradient(weight, g);
         }

@@ -46,7 +46,7 @@ fn simulate(plan: &Certify, p: f64, random: &mut Random) -> Answer {
     }
 }
 
-fn plan(alpha: f64, n: u32, goal: Goal) -> Certify {
+fn plan(alpha: f64, n: u32, goal: StopRule) -> Certify {
     Certify {
         alpha,
         n,
@@ -101,7 +101,7 @@ fn at_most_alpha_of_200_000_anytime_certificates_are_wrong() {
     let edge_radius = 0.5;
     let edge = normal_cdf(edge_radius);
     let mut random = Random(2);
-    for goal in [Goal::Radius(edge_radius), Goal::Tolerance(0.05)] {
+    for goal in [StopRule::Radius(edge_radius), StopRule::Tolerance(0.05)] {
         let plan = plan(alpha, 700, goal);
         let mut wrong = 0;
         for image in 0..images / 2 {
@@ -135,7 +135,7 @@ fn at_most_alpha_of_200_000_anytime_certificates_are_wrong() {
 fn deciding_takes_ten_times_fewer_samples_and_loses_one_percent() {
     let (n, images) = (100_000, 1500);
     for goal in [0.5, 1.0, 2.0] {
-        let plan = plan(0.001, n, Goal::Radius(goal));
+        let plan = plan(0.001, n, StopRule::Radius(goal));
         let mut random = Random(3);
         let (mut samples, mut decided, mut fixed) = (0_u64, 0, 0);
         for image in 0..images {
@@ -166,7 +166,7 @@ fn deciding_takes_ten_times_fewer_samples_and_loses_one_percent() {
 #[test]
 fn what_is_given_up_is_below_the_tolerance() {
     let (tolerance, images) = (0.1, 1000);
-    let plan = plan(0.001, 20_000, Goal::Tolerance(tolerance));
+    let plan = plan(0.001, 20_000, StopRule::Tolerance(tolerance));
     let mut random = Random(4);
     let (mut samples, mut kept) = (0_u64, 0);
     for _ in 0..images {
@@ -186,13 +186,13 @@ fn what_is_given_up_is_below_the_tolerance() {
 
 #[test]
 fn hopeless_and_obvious_images_stop_at_the_first_look() {
-    let decided = plan(0.001, 100_000, Goal::Radius(0.5));
+    let decided = plan(0.001, 100_000, StopRule::Radius(0.5));
     assert_eq!(look(&decided, 0, 64), (true, Some(Decision::Below)));
     assert_eq!(look(&decided, 64, 64), (true, Some(Decision::AtLeast)));
     assert_eq!(look(&decided, 45, 64), (false, Some(Decision::Undecided)));
     // Too many misses for the cap: nothing is proven, but nothing can be any more.
     assert_eq!(
-        look(&plan(0.001, 100, Goal::Radius(0.5)), 40, 64),
+        look(&plan(0.001, 100, StopRule::Radius(0.5)), 40, 64),
         (true, Some(Decision::Undecided))
     );
     assert_eq!(
@@ -203,7 +203,7 @@ fn hopeless_and_obvious_images_stop_at_the_first_look() {
 
 #[test]
 fn looks_grow_by_an_eighth_and_end_at_n() {
-    let plan = plan(0.001, 10_000, Goal::Tolerance(0.1));
+    let plan = plan(0.001, 10_000, StopRule::Tolerance(0.1));
     let mut looks = vec![next_check(&plan, 0)];
     while *looks.last().expect("one") < plan.n {
         looks.push(next_check(&plan, looks[looks.len() - 1]));

@@ -8,7 +8,7 @@
 //! | [`normal_cdf`], [`normal_quantile`] | Phi and its inverse | the `libm` and `statrs` crates |
 //! | [`high_probability_accuracy`] | accuracy over a data set despite alpha | Cohen et al., appendix D |
 //!
-//! Crate or own code was decided by `tests/statistics.rs`: goldens with 17
+//! Crate or own code was decided by `tests/it/statistics.rs`: goldens with 17
 //! digits up to n = 1,000,000 and alpha = 1e-9, to be met to 1e-9. The normal
 //! quantile of `statrs` 0.19 is within 4e-16 there and is used (its Phi only within
 //! 1e-10, that of `libm` within 2e-13). The
@@ -23,7 +23,7 @@ mod sequence;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-pub use sequence::{ConfidenceSequence, Interval};
+pub use sequence::{ConfidenceSequence, ProbabilityInterval};
 
 /// Phi(x), the distribution function of N(0, 1).
 pub fn normal_cdf(x: f64) -> f64 {

@@ -4,7 +4,7 @@ use super::deviance::{deviance, half_stirling_error, stirling_error};
 
 /// Lower and upper bound on a probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+pub struct ProbabilityInterval {
     /// The lower end.
     pub lower: f64,
     /// The upper end.
@@ -69,8 +69,8 @@ impl ConfidenceSequence {
     ///
     /// # Panics
     /// If `a > n`.
-    pub fn interval(&self, a: u64, n: u64) -> Interval {
-        Interval {
+    pub fn interval(&self, a: u64, n: u64) -> ProbabilityInterval {
+        ProbabilityInterval {
             lower: self.lower(a, n),
             upper: self.upper(a, n),
         }

@@ -3,77 +3,113 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
-use network::exchange::onnx;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use heatsmooth::exchange::{ImportReport, onnx};
+use heatsmooth::settings::Settings as _;
+use heatsmooth::{Error, Registry, Weights, network, record};
 use serde_json::json;
 
-use crate::common::{Common, ModelArgs, ModelConfig, WeightsArgs};
-use crate::failure::advised;
-use crate::{config, output};
+use super::inspect::source;
+use super::measure::WEIGHTS;
+use crate::Entry;
+use crate::common::{Common, with_common};
+use crate::{options, output};
 
-/// Convert a model: safetensors, ONNX or a PyTorch checkpoint to safetensors or
-/// ONNX. Weights keep their bits.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example: heatsmooth convert resnet20.th resnet20.safetensors --arch resnet20-cifar \
-                  --input 32x32x3 --classes 10 --normalise 0.485,0.456,0.406/0.229,0.224,0.225"
-)]
-pub struct Flags {
-    /// The model to read.
-    #[arg(value_name = "IN")]
-    from: PathBuf,
-    /// The file to write, .safetensors or .onnx.
-    #[arg(value_name = "OUT")]
-    to: PathBuf,
-    /// ONNX: multiply batch norms into the layers before them.
-    #[arg(long)]
-    fold: bool,
-    #[command(flatten)]
-    weights: WeightsArgs,
-    #[command(flatten)]
-    common: Common,
+/// `heatsmooth convert`.
+pub const ENTRY: Entry = Entry {
+    name: "convert",
+    command: |command, _| command_line(command),
+    run: |matches, _: &Registry| run(matches),
+};
+
+fn command_line(command: Command) -> Command {
+    let file = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id)
+            .value_name(name)
+            .help(help)
+            .required(true)
+            .value_parser(value_parser!(PathBuf))
+    };
+    let command = command
+        .about(
+            "Convert a model: safetensors, ONNX or a PyTorch checkpoint to safetensors or ONNX. \
+             Weights keep their bits",
+        )
+        .arg(file("from", "IN", "The model to read"))
+        .arg(file(
+            "to",
+            "OUT",
+            "The file to write, .safetensors or .onnx",
+        ))
+        .arg(
+            Arg::new("fold")
+                .long("fold")
+                .help("ONNX: multiply batch norms into the layers before them")
+                .action(ArgAction::SetTrue),
+        )
+        .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
+        .after_help(
+            "Example: heatsmooth convert resnet20.th resnet20.safetensors --arch resnet20-cifar \
+             --input 32x32x3 --classes 10 --normalise 0.485,0.456,0.406/0.229,0.224,0.225",
+        );
+    with_common(command)
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let extension = flags.to.extension().and_then(|e| e.to_str());
-    if !matches!(extension, Some("safetensors" | "onnx")) {
-        return Err(advised(
-            format!("cannot write {}", flags.to.display()),
-            "give an output file that ends in .safetensors or .onnx",
-        ));
+fn run(matches: &ArgMatches) -> Result<()> {
+    let common = Common::of(matches)?;
+    let to = matches
+        .get_one::<PathBuf>("to")
+        .cloned()
+        .unwrap_or_default();
+    let fold = matches.get_flag("fold");
+    let extension = to.extension().and_then(|e| e.to_str());
+    let refused = |message: String, hint: &str| Err(Error::refused(message, hint).into());
+    match extension {
+        Some("onnx") => {}
+        Some("safetensors") if fold => {
+            return refused(
+                "--fold has no effect on a .safetensors file".into(),
+                "leave it out, or write a .onnx file",
+            );
+        }
+        Some("safetensors") => {}
+        _ => {
+            return refused(
+                format!("cannot write {}", to.display()),
+                "give an output file that ends in .safetensors or .onnx",
+            );
+        }
     }
-    let model = ModelArgs {
-        model: Some(flags.from.clone()),
-        weights: flags.weights,
-    };
-    let model: ModelConfig = config::resolve(json!({}), None, &model)?;
-    let loaded = model.load(None, flags.common.quiet)?;
+    let loaded = source(matches, "from")?.load(None)?;
+    if !common.quiet {
+        for note in &loaded.report.notes {
+            eprintln!("{note}");
+        }
+    }
     let bytes = match extension {
         Some("onnx") => {
-            let fold = if flags.fold {
-                onnx::Fold::Fold
-            } else {
-                onnx::Fold::Keep
+            let fold = match fold {
+                true => onnx::Fold::Fold,
+                false => onnx::Fold::Keep,
             };
             onnx::write(&loaded.model, fold)
         }
         _ => loaded.model.to_bytes(),
     };
-    record::atomic::write(&flags.to, &bytes)?;
+    record::atomic::write(&to, &bytes).map_err(Error::from)?;
     let mut text = format!(
         "{}: {} parameters",
-        flags.to.display(),
+        to.display(),
         loaded.model.graph.parameter_count()
     );
     // A model file of our own needs no matching.
-    if loaded.report != network::ImportReport::default() {
+    if loaded.report != ImportReport::default() {
         text += &format!("; {}", loaded.report);
     }
     let value = json!({
-        "model": flags.to.display().to_string(), "sha256": network::file::sha256(&bytes),
+        "model": to.display().to_string(), "sha256": network::file::sha256(&bytes),
         "matched": loaded.report.matched.len(), "missing": loaded.report.missing,
         "left_over": loaded.report.left_over, "notes": loaded.report.notes,
     });
-    output::summary(&flags.common, &value, &text)
+    output::summary(&common, &value, &text)
 }

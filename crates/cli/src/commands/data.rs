@@ -4,13 +4,28 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use data::{FetchOptions, State};
+use clap::{Args, FromArgMatches as _, Subcommand};
+use heatsmooth::data::{self, FetchOptions, State};
+use heatsmooth::{Error, Observer, Registry};
 use serde_json::json;
 
-use crate::common::Common;
+use crate::Entry;
+use crate::common::{Common, with_common};
 use crate::output;
-use crate::progress::Meter;
+use crate::progress::Terminal;
+
+/// `heatsmooth data`.
+pub const ENTRY: Entry = Entry {
+    name: "data",
+    command: |command, _| with_common(Flags::augment_args(command)),
+    run: |matches, registry| {
+        run(
+            &Flags::from_arg_matches(matches)?,
+            &Common::of(matches)?,
+            registry,
+        )
+    },
+};
 
 /// Data sets: what is there, fetch one, verify one.
 #[derive(Args, Debug)]
@@ -18,8 +33,6 @@ use crate::progress::Meter;
 pub struct Flags {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    common: Common,
 }
 
 #[derive(Subcommand, Debug)]
@@ -58,19 +71,18 @@ struct Root {
     root: Option<PathBuf>,
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let common = flags.common;
-    common.start()?;
-    match flags.action {
-        Action::List { root } => list(&common, root),
-        Action::Fetch { name, from, root } => fetch(&common, &name, from, root),
-        Action::Verify { name, root } => verify(&common, &name, root),
+fn run(flags: &Flags, common: &Common, _: &Registry) -> Result<()> {
+    // Decoding uses all threads that the options allow.
+    common.device()?;
+    match &flags.action {
+        Action::List { root } => list(common, root),
+        Action::Fetch { name, from, root } => fetch(common, name, from.clone(), root),
+        Action::Verify { name, root } => verify(common, name, root),
     }
 }
 
-fn list(common: &Common, root: Root) -> Result<()> {
-    let entries = data::list(root.root.as_deref())?;
+fn list(common: &Common, root: &Root) -> Result<()> {
+    let entries = data::list(root.root.as_deref()).map_err(Error::from)?;
     let mut text = String::new();
     let mut value = Vec::new();
     for entry in &entries {
@@ -90,16 +102,15 @@ fn list(common: &Common, root: Root) -> Result<()> {
     output::summary(common, &json!(value), &text)
 }
 
-fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: Root) -> Result<()> {
+fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: &Root) -> Result<()> {
     let observer = Download {
-        quiet: common.quiet,
-        state: RefCell::new(None),
+        state: RefCell::new((common.terminal(), 0)),
     };
     let options = FetchOptions {
-        root: root.root,
+        root: root.root.clone(),
         from,
     };
-    let fetched = data::fetch(name, &options, &observer)?;
+    let fetched = data::fetch(name, &options, &observer).map_err(Error::from)?;
     let path = fetched.path.display().to_string();
     let source = fetched.source.as_deref();
     let text = match source {
@@ -113,8 +124,8 @@ fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: Root) -> Resu
     )
 }
 
-fn verify(common: &Common, name: &str, root: Root) -> Result<()> {
-    let splits = data::verify(name, root.root.as_deref())?;
+fn verify(common: &Common, name: &str, root: &Root) -> Result<()> {
+    let splits = data::verify(name, root.root.as_deref()).map_err(Error::from)?;
     let mut text = String::new();
     let mut value = Vec::new();
     for s in &splits {
@@ -127,28 +138,26 @@ fn verify(common: &Common, name: &str, root: Root) -> Result<()> {
     output::summary(common, &json!({"name": name, "splits": value}), &text)
 }
 
-/// Shows what arrives.
+/// Shows what arrives: where, and how many bytes so far.
 struct Download {
-    quiet: bool,
-    state: RefCell<Option<(Meter, u64)>>,
+    state: RefCell<(Terminal, u64)>,
 }
 
 impl data::Observer for Download {
     fn begin(&self, what: &str, bytes: Option<u64>) {
-        let meter = Meter::new(self.quiet, what, bytes.unwrap_or(0));
-        *self.state.borrow_mut() = Some((meter, 0));
+        let (terminal, done) = &mut *self.state.borrow_mut();
+        *done = 0;
+        terminal.end();
+        terminal.begin(what, bytes.unwrap_or(0), 0);
     }
 
     fn advance(&self, bytes: u64) {
-        if let Some((meter, done)) = self.state.borrow_mut().as_mut() {
-            *done += bytes;
-            meter.set(*done, || "bytes".into());
-        }
+        let (terminal, done) = &mut *self.state.borrow_mut();
+        *done += bytes;
+        let _ = terminal.progress(*done, &|| "bytes".into());
     }
 
     fn note(&self, message: &str) {
-        if !self.quiet {
-            eprintln!("{message}");
-        }
+        self.state.borrow_mut().0.note(message);
     }
 }

@@ -1,103 +1,89 @@
 //! `heatsmooth eval`: clean and noisy accuracy.
 
 use anyhow::Result;
-use clap::Args;
-use network::{Noise, Purpose};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use train::{Accuracy, evaluate};
-
-use crate::common::{
-    Common, Configured, DataArgs, DataConfig, ModelArgs, ModelConfig, image_range, load_both,
+use clap::{ArgMatches, Command};
+use heatsmooth::measurements::NoiseLevel;
+use heatsmooth::settings::{Field, Settings, settings};
+use heatsmooth::{
+    Accuracy, DataSource, ImageChoice, ModelSource, Registry, SplitChoice, Subject, Weights,
+    accuracy,
 };
-use crate::progress::Meter;
-use crate::{config, output};
+use serde_json::json;
 
-/// Clean and noisy accuracy of a model, top-1 and top-5.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example: heatsmooth eval --model runs/baseline/model.safetensors --data digits --sigma 0.1"
-)]
-pub struct Flags {
-    #[command(flatten)]
-    options: Options,
-    #[command(flatten)]
-    configured: Configured,
-    #[command(flatten)]
-    common: Common,
-}
+use super::measure::{ModelFile, WEIGHTS, read, required};
+use crate::Entry;
+use crate::common::{Shared, with_configuration};
+use crate::{options, output};
 
-#[derive(Args, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Options {
-    #[command(flatten)]
-    #[serde(flatten)]
-    model: ModelArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    data: DataArgs,
-    /// Noise level for noisy accuracy, in units of pixels scaled to [0, 1].
-    #[arg(long, allow_negative_numbers = true)]
-    sigma: Option<f64>,
-    /// Only images A to B-1 of the data set, as `A..B`.
-    #[arg(long, value_name = "A..B")]
-    images: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Config {
-    #[serde(flatten)]
-    model: ModelConfig,
-    #[serde(flatten)]
-    data: DataConfig,
-    #[serde(default)]
-    sigma: Option<f64>,
-    #[serde(default)]
-    images: Option<String>,
-}
-
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let defaults = json!({"split": "test"});
-    let config: Config = config::resolve(
-        &defaults,
-        flags.configured.config.as_deref(),
-        &flags.options,
-    )?;
-    if flags.configured.print_config {
-        return output::print(&config::print(&config)?);
+settings! {
+    /// What accuracy is measured with and on.
+    pub struct EvalOptions {
+        /// Noise level for noisy accuracy, in units of pixels scaled to [0, 1]
+        /// [default: clean accuracy only].
+        sigma: Option<f64> = None,
+        /// Only images A to B-1 of the data set, as A..B.
+        images: Option<String> = None,
     }
-    let pool = flags.common.start()?;
-    let (loaded, dataset) = load_both(&config.model, &config.data, flags.common.quiet)?;
-    let network = network::Cpu::new(&loaded.model, pool);
-    let noises = match config.sigma {
-        None => vec![None],
-        Some(sigma) => vec![None, Some(crate::common::sigma(sigma)?)],
+}
+
+/// `heatsmooth eval`.
+pub const ENTRY: Entry = Entry {
+    name: "eval",
+    command: |command, _| command_line(command),
+    run: |matches, _: &Registry| run(matches),
+};
+
+fn own_fields() -> Vec<Field> {
+    let mut fields = ModelFile::fields();
+    fields.extend(DataSource::fields());
+    fields.extend(SplitChoice::fields());
+    fields.extend(EvalOptions::fields());
+    fields
+}
+
+fn command_line(command: Command) -> Command {
+    let command = command
+        .about("Clean and noisy accuracy of a model, top-1 and top-5")
+        .args(options::arguments(&own_fields(), None))
+        .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
+        .after_help(
+            "Example: heatsmooth eval --model runs/baseline/model.safetensors --data digits \
+             --sigma 0.1",
+        );
+    with_configuration(command)
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let mut fields = own_fields();
+    fields.extend(Weights::fields());
+    fields.extend(Shared::fields());
+    let values = options::said(&fields, matches)?;
+    let Some((values, common)) = options::configured(&fields, values, matches)? else {
+        return Ok(());
     };
-    let range = config.images.as_deref().unwrap_or("..");
-    let range = image_range(range, dataset.len() as u64)?;
-    let total = range.end - range.start;
-    let range = range.start as usize..range.end as usize;
+    let model = ModelSource {
+        path: required(read::<ModelFile>(&values)?.model, "model")?,
+        weights: read::<Weights>(&values)?,
+    };
+    let (data, split) = (read::<DataSource>(&values)?, read::<SplitChoice>(&values)?);
+    let images = ImageChoice {
+        images: read::<EvalOptions>(&values)?.images,
+        ..ImageChoice::default()
+    };
+    let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
     let mut results = Vec::new();
-    for sigma in noises {
-        let noise = sigma.map(|sigma| Noise {
-            seed: flags.common.seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        });
-        let mut meter = Meter::new(flags.common.quiet, "images", total);
-        let accuracy = evaluate(&network, &dataset, noise.as_ref(), range.clone(), |done| {
-            meter.set(done, || "evaluated".into());
-        })?;
-        meter.finish();
-        results.push((sigma, accuracy));
+    let mut levels = vec![None];
+    levels.extend(read::<NoiseLevel>(&values)?.sigma.map(Some));
+    for sigma in levels {
+        let found = accuracy(&subject, sigma, common.seed(), &mut common.terminal())?;
+        results.push((sigma, found));
     }
     let mut text = format!(
-        "{} on {} {}, {total} images\n",
-        config.model.model.display(),
-        config.data.data,
-        config.data.split
+        "{} on {} {}, {} images\n",
+        model.path.display(),
+        data.name()?,
+        split.split,
+        subject.selection.len()
     );
     for (sigma, accuracy) in &results {
         text += &line(*sigma, accuracy);
@@ -107,10 +93,10 @@ pub fn run(flags: Flags) -> Result<()> {
         .iter()
         .map(|(sigma, a)| json!({"sigma": sigma, "images": a.images, "top1": a.top1(), "top5": a.top5(), "guarantee": "empirical"}))
         .collect();
-    output::summary(&flags.common, &json!(value), &text)
+    output::summary(&common, &json!(value), &text)
 }
 
-fn line(sigma: Option<f32>, accuracy: &Accuracy) -> String {
+fn line(sigma: Option<f64>, accuracy: &Accuracy) -> String {
     let what = match sigma {
         None => "clean".to_string(),
         Some(sigma) => format!("one noisy copy each, sigma {sigma}"),

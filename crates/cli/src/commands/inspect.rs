@@ -3,37 +3,61 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
-use network::Summary;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use heatsmooth::network::Summary;
+use heatsmooth::settings::Settings as _;
+use heatsmooth::{ModelSource, Registry, Weights};
 use serde_json::json;
 
-use crate::common::{Common, ModelArgs, ModelConfig, WeightsArgs};
-use crate::{config, output};
+use super::measure::{WEIGHTS, read};
+use crate::Entry;
+use crate::common::{Common, with_common};
+use crate::{options, output};
 
-/// What a model file holds: network, weights, where it comes from.
-#[derive(Args, Debug)]
-#[command(after_help = "Example: heatsmooth inspect runs/baseline/model.safetensors")]
-pub struct Flags {
-    /// A model file.
-    #[arg(value_name = "MODEL")]
-    file: PathBuf,
-    #[command(flatten)]
-    weights: WeightsArgs,
-    /// Leave out the table of layers.
-    #[arg(long)]
-    brief: bool,
-    #[command(flatten)]
-    common: Common,
+/// `heatsmooth inspect`.
+pub const ENTRY: Entry = Entry {
+    name: "inspect",
+    command: |command, _| command_line(command),
+    run: |matches, _: &Registry| run(matches),
+};
+
+fn command_line(command: Command) -> Command {
+    let command = command
+        .about("What a model file holds: network, weights, where it comes from")
+        .arg(
+            Arg::new("file")
+                .value_name("MODEL")
+                .help("A model file, or a run folder")
+                .required(true)
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            Arg::new("brief")
+                .long("brief")
+                .help("Leave out the table of layers")
+                .action(ArgAction::SetTrue),
+        )
+        .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
+        .after_help("Example: heatsmooth inspect runs/baseline/model.safetensors");
+    with_common(command)
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let model = ModelArgs {
-        model: Some(flags.file.clone()),
-        weights: flags.weights,
-    };
-    let model: ModelConfig = config::resolve(json!({}), None, &model)?;
-    let loaded = model.load(None, flags.common.quiet)?;
+/// The model that a positional argument names.
+pub fn source(matches: &ArgMatches, argument: &str) -> Result<ModelSource> {
+    let weights = options::given(&Weights::fields(), matches)?;
+    Ok(ModelSource {
+        path: matches
+            .get_one::<PathBuf>(argument)
+            .cloned()
+            .unwrap_or_default(),
+        weights: read(&weights)?,
+    })
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let common = Common::of(matches)?;
+    let source = source(matches, "file")?;
+    let loaded = source.load(None)?;
     let (graph, info) = (&loaded.model.graph, &loaded.model.info);
     let value = json!({
         "sha256": loaded.sha256,
@@ -44,7 +68,7 @@ pub fn run(flags: Flags) -> Result<()> {
         "macs": graph.macs(),
         "layers": graph.nodes().len(),
     });
-    let mut text = format!("{}\n", flags.file.display());
+    let mut text = format!("{}\n", source.path.display());
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             text += &format!("  {name:13} {value}\n");
@@ -76,10 +100,10 @@ pub fn run(flags: Flags) -> Result<()> {
     for (name, value) in &info.hyper_parameters {
         text += &format!("  {name} = {value}\n");
     }
-    if !flags.brief {
+    if !matches.get_flag("brief") {
         text += &format!("\n{}\n", Summary(graph));
     }
-    output::summary(&flags.common, &value, &text)
+    output::summary(&common, &value, &text)
 }
 
 /// At most twelve names.

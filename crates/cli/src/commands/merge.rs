@@ -3,11 +3,26 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
+use heatsmooth::{Error, Registry, record};
 use serde_json::json;
 
-use crate::common::Common;
+use crate::Entry;
+use crate::common::{Common, with_common};
 use crate::output;
+
+/// `heatsmooth merge`.
+pub const ENTRY: Entry = Entry {
+    name: "merge",
+    command: |command, _| with_common(Flags::augment_args(command)),
+    run: |matches, registry| {
+        run(
+            &Flags::from_arg_matches(matches)?,
+            &Common::of(matches)?,
+            registry,
+        )
+    },
+};
 
 /// Join the logs of all shards of one run.
 #[derive(Args, Debug)]
@@ -19,14 +34,11 @@ pub struct Flags {
     /// The joined log.
     #[arg(long, value_name = "F.tsv")]
     out: PathBuf,
-    #[command(flatten)]
-    common: Common,
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let merged = record::merge(&flags.shards, &flags.out)?;
-    if !merged.mixed.is_empty() && !flags.common.quiet {
+fn run(flags: &Flags, common: &Common, _: &Registry) -> Result<()> {
+    let merged = record::merge(&flags.shards, &flags.out).map_err(Error::from)?;
+    if !merged.mixed.is_empty() {
         eprintln!(
             "warning: the shards were computed by different programs or CPU types; last bits may differ"
         );
@@ -38,5 +50,5 @@ pub fn run(flags: Flags) -> Result<()> {
         flags.shards.len()
     );
     let value = json!({"log": merged.path.display().to_string(), "rows": merged.rows, "shards": flags.shards.len()});
-    output::summary(&flags.common, &value, &text)
+    output::summary(common, &value, &text)
 }

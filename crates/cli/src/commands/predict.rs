@@ -1,73 +1,103 @@
 //! `heatsmooth predict`: class, probability and L-bound for image files.
 
-use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
-use certify::{Image, Predict, Prediction, lbound_radius, predict_all};
-use clap::Args;
-use network::Classify;
-use network::logits::{softmax, top_k};
-use record::Guarantee;
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use heatsmooth::certify::{Predict, Prediction};
+use heatsmooth::measurements::NoiseLevel;
+use heatsmooth::settings::{Field, SettingError, Settings, settings};
+use heatsmooth::{
+    LBOUND_GUARANTEE, Model, ModelSource, PredictParams, Registry, Weights, answer, data, vote,
+    vote_guarantee,
+};
 use serde_json::json;
 
-use crate::common::{self, Common, ModelArgs, ModelConfig};
-use crate::failure::{Unfinished, advised};
-use crate::{config, output};
+use super::measure::{ModelFile, WEIGHTS, read, required};
+use crate::Entry;
+use crate::common::{Common, with_common};
+use crate::failure::Unfinished;
+use crate::{options, output};
 
-/// Class, probability and L-bound radius for image files.
-///
-/// The L-bound radius sigma * sqrt(pi/2) * (p1 - p2) is approximate: it holds if
-/// the model is exactly a Gaussian average at sigma. With --samples noisy copies
-/// vote, too: PREDICT of Cohen et al., the class of the smoothed classifier.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example: heatsmooth predict --model runs/heat/model.safetensors cat.png dog.jpg"
-)]
-pub struct Flags {
-    #[command(flatten)]
-    model: ModelArgs,
-    /// Noise level of the L-bound and the vote [default: the one stored in the model, if any].
-    #[arg(long, allow_negative_numbers = true)]
-    sigma: Option<f64>,
-    /// Let N noisy copies vote as well, and abstain if the vote is too close.
-    #[arg(long, value_name = "N")]
-    samples: Option<u32>,
-    /// Failure probability of the vote, for each image [default: 0.001].
-    #[arg(long, requires = "samples", allow_negative_numbers = true)]
-    alpha: Option<f64>,
-    /// PNG or JPEG files.
-    #[arg(required = true, value_name = "IMAGE")]
-    images: Vec<PathBuf>,
-    #[command(flatten)]
-    common: Common,
+settings! {
+    /// The vote of noisy copies.
+    pub struct VoteOptions {
+        /// Let N noisy copies vote as well, and abstain if the vote is too close.
+        samples: Option<u32> = None,
+        /// Failure probability of the vote, for each image [default: 0.001].
+        alpha: Option<f64> = None,
+    }
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    let config: ModelConfig = config::resolve(json!({}), None, &flags.model)?;
-    let model = config.load(None, flags.common.quiet)?.model;
-    let sigma = match flags.sigma.or(model.info.sigma) {
-        Some(sigma) => Some(common::sigma(sigma)?),
-        None => None,
+/// `heatsmooth predict`.
+pub const ENTRY: Entry = Entry {
+    name: "predict",
+    command: |command, _| command_line(command),
+    run: |matches, _: &Registry| run(matches),
+};
+
+fn own_fields() -> Vec<Field> {
+    let mut fields = ModelFile::fields();
+    fields.extend(NoiseLevel::fields());
+    fields.extend(VoteOptions::fields());
+    fields
+}
+
+fn command_line(command: Command) -> Command {
+    let command = command
+        .about("Class, probability and L-bound radius for image files")
+        .long_about(
+            "Class, probability and L-bound radius for image files\n\n\
+             The L-bound radius sigma * sqrt(pi/2) * (p1 - p2) is approximate: it holds if the \
+             model is exactly a Gaussian average at sigma. With --samples noisy copies vote, too: \
+             PREDICT of Cohen et al., the class of the smoothed classifier.",
+        )
+        .args(options::arguments(&own_fields(), None))
+        .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
+        .arg(
+            Arg::new("images")
+                .value_name("IMAGE")
+                .help("PNG or JPEG files")
+                .required(true)
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .after_help(
+            "Example: heatsmooth predict --model runs/heat/model.safetensors cat.png dog.jpg",
+        );
+    with_common(command)
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let common = Common::of(matches)?;
+    let mut fields = own_fields();
+    fields.extend(Weights::fields());
+    let values = options::given(&fields, matches)?;
+    let source = ModelSource {
+        path: required(read::<ModelFile>(&values)?.model, "model")?,
+        weights: read::<Weights>(&values)?,
     };
-    let vote = flags.vote(sigma)?;
-    let voted = vote.as_ref().map(|plan| {
-        let guarantee = Guarantee::SoundSmoothed { alpha: plan.alpha };
-        guarantee.to_string()
-    });
-    let network = network::Cpu::new(&model, flags.common.start()?);
-    let input = model.graph.input();
-    let shape = [input.height, input.width, input.channels];
-    let mut logits = vec![0.0; model.graph.classes()];
-    let guarantee = Guarantee::ApproximateIfAverage.sentence();
+    let model = source.load(None)?.model;
+    let sigma = read::<NoiseLevel>(&values)?.sigma.or(model.info.sigma);
+    if let Some(sigma) = sigma.filter(|s| !(*s > 0.0 && s.is_finite())) {
+        let wrong = SettingError::value("sigma", sigma, "a positive number");
+        return Err(heatsmooth::Error::from(wrong).into());
+    }
+    let plan = plan(&read(&values)?, sigma, common.seed())?;
+    let network = common
+        .device()?
+        .load(&model)
+        .map_err(heatsmooth::Error::from)?;
+    let images: Vec<&PathBuf> = matches.get_many("images").into_iter().flatten().collect();
     let (mut text, mut value, mut failed) = (String::new(), Vec::new(), 0);
-    for (number, path) in flags.images.iter().enumerate() {
+    for (number, path) in images.iter().enumerate() {
         let name = path.display();
-        let pixels = match data::decode_image(path, shape) {
-            Ok(pixels) => pixels,
-            Err(error) if flags.images.len() > 1 => {
+        let answered = data::decode_image(path, model.graph.input())
+            .map_err(heatsmooth::Error::from)
+            .and_then(|pixels| Ok((answer(&*network, &pixels, sigma)?, pixels)));
+        let (found, pixels) = match answered {
+            Ok(found) => found,
+            Err(error) if images.len() > 1 => {
                 failed += 1;
                 eprintln!("error: {error}");
                 value.push(json!({"image": name.to_string(), "error": error.to_string()}));
@@ -75,90 +105,78 @@ pub fn run(flags: Flags) -> Result<()> {
             }
             Err(error) => return Err(error.into()),
         };
-        network.logits(&pixels, &mut logits);
-        let p = softmax(&logits);
-        let order = top_k(&p, 2);
-        let runner_up = order.get(1).map_or(0.0, |&second| p[second]);
-        let radius = sigma.map(|sigma| lbound_radius(sigma.into(), p[order[0]], runner_up));
-        let class = model.class_name(order[0]);
-        text += &format!("{name}: {class}, probability {:.4}", p[order[0]]);
-        if let (Some(radius), Some(sigma)) = (radius, sigma) {
+        let class = model.class_name(found.class);
+        text += &format!("{name}: {class}, probability {:.4}", found.probability);
+        if let (Some(radius), Some(sigma)) = (found.lbound, sigma) {
             text += &format!(", L-bound radius {radius:.4} (sigma {sigma})");
         }
-        let votes = match &vote {
-            Some(plan) => Some(count(&network, plan, number as u32, &pixels)?),
+        let votes = match &plan {
+            Some(plan) => Some(vote(&*network, plan, number as u32, &pixels)?),
             None => None,
         };
-        if let (Some(votes), Some(plan)) = (&votes, &vote) {
-            let verdict = match votes.predict {
-                Some(class) => format!("is {}", model.class_name(class)),
-                None => "abstains".into(),
-            };
-            text += &format!(
-                "; the smoothed classifier {verdict} ({} of {} votes)",
-                votes.n_a, plan.n
-            );
+        if let (Some(votes), Some(plan)) = (&votes, &plan) {
+            text += &verdict(&model, votes, plan);
         }
         text += "\n";
         let votes = votes.map(|v| {
-            json!({"class": v.predict, "first": v.first, "votes": v.n_a, "runner_up_votes": v.n_b, "guarantee": voted})
+            json!({
+                "class": v.predict, "first": v.first, "votes": v.n_a, "runner_up_votes": v.n_b,
+                "guarantee": plan.as_ref().map(|plan| vote_guarantee(plan).to_string()),
+            })
         });
-        let guarantee = radius.map(|_| guarantee);
-        value.push(json!({"image": name.to_string(), "class": order[0], "name": class, "probability": p[order[0]], "lbound": radius, "sigma": sigma, "guarantee": guarantee, "smoothed": votes}));
+        value.push(json!({
+            "image": name.to_string(), "class": found.class, "name": class,
+            "probability": found.probability, "lbound": found.lbound, "sigma": sigma,
+            "guarantee": found.lbound.map(|_| LBOUND_GUARANTEE.sentence()), "smoothed": votes,
+        }));
     }
     if sigma.is_some() {
-        text += &format!("guarantee of the radius: {guarantee}\n");
+        text += &format!("guarantee of the radius: {LBOUND_GUARANTEE}\n");
     }
-    if let Some(guarantee) = &voted {
-        text += &format!("guarantee of the vote: {guarantee}\n");
+    if let Some(plan) = &plan {
+        text += &format!("guarantee of the vote: {}\n", vote_guarantee(plan));
     }
-    output::summary(&flags.common, &json!(value), &text)?;
+    output::summary(&common, &json!(value), &text)?;
     match failed {
         0 => Ok(()),
-        n => Err(Unfinished(format!(
-            "{n} of {} images could not be read",
-            flags.images.len()
-        ))
-        .into()),
+        n => Err(Unfinished(format!("{n} of {} images could not be read", images.len())).into()),
     }
 }
 
-impl Flags {
-    /// The vote that is asked for.
-    fn vote(&self, sigma: Option<f32>) -> Result<Option<Predict>> {
-        let Some(n) = self.samples else {
-            return Ok(None);
-        };
-        let Some(sigma) = sigma else {
-            return Err(advised(
-                "--samples needs a noise level, and the model has none stored",
-                "give --sigma, in units of pixels scaled to [0, 1], such as 0.25",
-            ));
-        };
-        let sigma = f64::from(sigma);
-        let plan = Predict {
-            n,
-            alpha: self.alpha.unwrap_or(Predict::new(sigma).alpha),
-            seed: self.common.seed,
-            ..Predict::new(sigma)
-        };
-        plan.check()?;
-        Ok(Some(plan))
-    }
+fn verdict(model: &Model, votes: &Prediction, plan: &Predict) -> String {
+    let verdict = match votes.predict {
+        Some(class) => format!("is {}", model.class_name(class)),
+        None => "abstains".into(),
+    };
+    format!(
+        "; the smoothed classifier {verdict} ({} of {} votes)",
+        votes.n_a, plan.n
+    )
 }
 
-/// The votes on one image, whose noise its number decides.
-fn count(network: &network::Cpu, plan: &Predict, index: u32, pixels: &[f32]) -> Result<Prediction> {
-    let image = Image {
-        index,
-        label: 0,
-        pixels: Cow::Borrowed(pixels),
+/// The vote that is asked for.
+fn plan(
+    options: &VoteOptions,
+    sigma: Option<f64>,
+    seed: u64,
+) -> Result<Option<Predict>, heatsmooth::Error> {
+    let Some(samples) = options.samples else {
+        return match options.alpha {
+            Some(_) => Err(SettingError::Ineffective {
+                name: "alpha".into(),
+                reason: "it is about the vote, and no samples vote".into(),
+            }
+            .into()),
+            None => Ok(None),
+        };
     };
-    let mut votes = None;
-    let mut observer = |found: Prediction| {
-        votes = Some(found);
-        ControlFlow::Continue(())
+    let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
+    let defaults = PredictParams::default();
+    let params = PredictParams {
+        samples,
+        alpha: options.alpha.unwrap_or(defaults.alpha),
     };
-    predict_all(network, [image], plan, 1024, &mut observer)?;
-    votes.ok_or_else(|| anyhow!("no votes were counted"))
+    let plan = params.plan(sigma, seed);
+    plan.check()?;
+    Ok(Some(plan))
 }

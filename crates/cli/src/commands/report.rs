@@ -3,12 +3,27 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use report::{AttackConvention, Denominator, Options};
+use clap::{Args, FromArgMatches as _, ValueEnum};
+use heatsmooth::report::{self, AttackConvention, Denominator, Options};
+use heatsmooth::{Error, Registry};
 use serde_json::json;
 
-use crate::common::Common;
+use crate::Entry;
+use crate::common::{Common, with_common};
 use crate::output;
+
+/// `heatsmooth report`.
+pub const ENTRY: Entry = Entry {
+    name: "report",
+    command: |command, _| with_common(Flags::augment_args(command)),
+    run: |matches, registry| {
+        run(
+            &Flags::from_arg_matches(matches)?,
+            &Common::of(matches)?,
+            registry,
+        )
+    },
+};
 
 /// Tables (Markdown, LaTeX, CSV), figures (SVG, PNG) and one self-contained page
 /// from logs and run folders; other people's certification logs too.
@@ -34,8 +49,6 @@ pub struct Flags {
     /// Which attack distances are averaged: successes, or the paper's convention.
     #[arg(long, value_enum, default_value_t = Convention::Successes)]
     attacks: Convention,
-    #[command(flatten)]
-    common: Common,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -50,12 +63,11 @@ enum Convention {
     Paper,
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
+fn run(flags: &Flags, common: &Common, registry: &Registry) -> Result<()> {
     let defaults = Options::default();
     let options = Options {
-        title: flags.title.unwrap_or(defaults.title),
-        radii: flags.radii,
+        title: flags.title.clone().unwrap_or(defaults.title),
+        radii: flags.radii.clone(),
         denominator: match flags.denominator {
             Divisor::All => Denominator::All,
             Divisor::NonAbstained => Denominator::NonAbstained,
@@ -64,17 +76,16 @@ pub fn run(flags: Flags) -> Result<()> {
             Convention::Successes => AttackConvention::Successes,
             Convention::Paper => AttackConvention::Paper,
         },
+        methods: registry.method_infos(),
         ..Options::default()
     };
-    let report = report::build(&flags.paths, &options)?;
-    if !flags.common.quiet {
-        for warning in report.warnings() {
-            eprintln!("warning: {warning}");
-        }
+    let report = report::build(&flags.paths, &options).map_err(Error::from)?;
+    for warning in report.warnings() {
+        eprintln!("warning: {warning}");
     }
-    let written = report.write(&flags.out)?;
+    let written = report.write(&flags.out).map_err(Error::from)?;
     let page = written.page.display().to_string();
     let text = format!("{page}: {} files written", written.files.len());
     let value = json!({"page": page, "files": written.files});
-    output::summary(&flags.common, &value, &text)
+    output::summary(common, &value, &text)
 }

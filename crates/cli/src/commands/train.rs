@@ -1,318 +1,191 @@
-//! `heatsmooth train`: make a model.
-
-mod recipe;
+//! `heatsmooth train`: the methods of the registry that look at labels.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use data::{Dataset, Split};
-use network::architecture::{self, Task};
-use network::{Cpu, Differentiable, Model, ModelInfo};
-use rayon::ThreadPool;
-use record::{DataId, ModelId, RunManifest, Versions};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use train::{Leg, Run};
-
-use self::recipe::Recipe;
-use crate::common::{
-    Common, Configured, ModelConfig, check_fit, normalisation, open_data, shape_of,
+use clap::{Arg, ArgMatches, Command};
+use heatsmooth::network::architecture;
+use heatsmooth::settings::{Field, Settings, Values, settings};
+use heatsmooth::{
+    DataSource, Fitted, Job, MethodEntry, ModelSource, Registry, Split, StartFrom, Training,
+    Weights, fit, presets,
 };
-use crate::failure::advised;
-use crate::plan::{PlanArgs, PlanConfig, Teller, claim, finish, provenance, shared_defaults};
-use crate::preset::PresetArgs;
-use crate::{config, output};
 
-/// Train a model; running the same command again resumes.
-#[derive(Args, Debug)]
-pub struct Flags {
-    #[command(subcommand)]
-    method: Method,
-}
+use super::measure::{read, required};
+use crate::Entry;
+use crate::common::{Common, Shared, with_configuration};
+use crate::{options, output};
 
-#[derive(Subcommand, Debug)]
-enum Method {
-    /// Cross-entropy on clean images: the undefended baseline.
-    #[command(
-        after_help = "Example: heatsmooth train baseline --data digits --arch smallcnn --out runs/baseline"
-    )]
-    Baseline(MethodFlags<recipe::BaselineOptions>),
-    /// Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.).
-    #[command(
-        after_help = "Example: heatsmooth train gaussian --data digits --arch smallcnn --sigma 0.25 --out runs/gaussian"
-    )]
-    Gaussian(MethodFlags<recipe::GaussianOptions>),
-    /// Adversarial training of the smoothed classifier: SmoothAdv (Salman et al.).
-    #[command(
-        after_help = "Example: heatsmooth train smoothadv --data digits --arch smallcnn --sigma 0.25 --out runs/smoothadv"
-    )]
-    Smoothadv(MethodFlags<recipe::SmoothAdvOptions>),
-    /// Ordinary adversarial training (Madry et al.): no noise, one copy.
-    #[command(
-        after_help = "Example: heatsmooth train adversarial --data digits --arch smallcnn --out runs/adversarial"
-    )]
-    Adversarial(MethodFlags<recipe::AdversarialOptions>),
-}
-
-#[derive(Args, Debug)]
-struct MethodFlags<O: Args> {
-    #[command(flatten)]
-    own: O,
-    #[command(flatten)]
-    options: Options,
-    #[command(flatten)]
-    preset: PresetArgs,
-    #[command(flatten)]
-    configured: Configured,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Args, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Options {
-    /// The data set: a name, or a folder of class folders of images.
-    #[arg(long)]
-    data: Option<String>,
-    /// The folder of data sets [default: $HEATSMOOTH_DATA, or the platform's].
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
-    /// The network, by name; `--arch list` shows them.
-    #[arg(long)]
-    arch: Option<String>,
-    /// Start from a model's weights instead of random ones: fine-tune it. Its
-    /// network is kept; --arch is needed only for a file of weights alone.
-    #[arg(long, value_name = "FILE")]
-    from: Option<PathBuf>,
-    /// The run folder.
-    #[arg(long, value_name = "RUN")]
-    out: Option<PathBuf>,
-    #[command(flatten)]
-    #[serde(flatten)]
-    plan: PlanArgs,
-    /// Input normalisation, mean and std for each channel, as
-    /// `0.49,0.48,0.45/0.25,0.24,0.26`; a network that is started from has its
-    /// own [default: none].
-    #[arg(long, value_name = "MEANS/STDS")]
-    normalise: Option<String>,
-}
-
-/// A configured training run by the recipe `R`; options of other recipes are
-/// unknown to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Config<R> {
-    data: String,
-    #[serde(default)]
-    root: Option<PathBuf>,
-    #[serde(default)]
-    arch: Option<String>,
-    #[serde(default)]
-    from: Option<PathBuf>,
-    out: PathBuf,
-    #[serde(flatten)]
-    plan: PlanConfig,
-    #[serde(default)]
-    normalise: Option<String>,
-    #[serde(flatten)]
-    recipe: R,
-}
-
-impl<R> Config<R> {
-    /// The network before the first step: of random weights, or the one to
-    /// start from, which is then its parent.
-    fn start(
-        &self,
-        data: &Dataset,
-        mut info: ModelInfo,
-        seed: u64,
-        quiet: bool,
-    ) -> Result<(Model, Option<ModelId>)> {
-        if let Some(from) = &self.from {
-            let weights = ModelConfig {
-                model: from.clone(),
-                arch: self.arch.clone(),
-                normalise: self.normalise.clone(),
-                input: None,
-                classes: None,
-            };
-            let loaded = weights.load(Some(data), quiet)?;
-            check_fit(&loaded.model, data)?;
-            info.architecture = loaded.model.info.architecture.clone();
-            info.parent_sha256 = Some(loaded.sha256.clone());
-            let parent = ModelId {
-                sha256: loaded.sha256,
-                path: Some(from.display().to_string()),
-            };
-            let model = loaded.model;
-            return Ok((Model { info, ..model }, Some(parent)));
-        }
-        let Some(arch) = &self.arch else {
-            let hint = "give --arch, such as smallcnn (`--arch list` shows all), or a model to start from with --from";
-            return Err(advised("--arch is required", hint));
-        };
-        let input = shape_of(data);
-        let mut task = Task::new(input, data.classes().len());
-        if let Some(text) = self.normalise.as_deref().filter(|text| *text != "none") {
-            let (mean, std) = normalisation(text, input.channels)?;
-            task = task.normalised(&mean, &std);
-        }
-        info.architecture = Some(arch.clone());
-        let graph = architecture::build(arch, &task)?;
-        Ok((Model::initialised(graph, seed, info), None))
+settings! {
+    /// What a training run can be told besides its method and schedule.
+    pub struct RunOptions {
+        /// The network, by name; `--arch list` shows them.
+        arch: Option<String> = None,
+        /// Start from a model's weights instead of random ones: fine-tune it. Its
+        /// network is kept; --arch is needed only for a file of weights alone.
+        from: Option<PathBuf> = None,
+        /// The run folder.
+        out: Option<PathBuf> = None,
+        /// Input normalisation, mean and std for each channel, as
+        /// 0.49,0.48,0.45/0.25,0.24,0.26; a network that is started from has its
+        /// own [default: none].
+        normalise: Option<String> = None,
     }
 }
 
-/// The paper's settings for CIFAR-10; shorter ones for the embedded digits.
-fn defaults<R: Recipe>(data: Option<&str>) -> Value {
-    let digits = data == Some("digits");
-    let mut all = shared_defaults();
-    all["epochs"] = json!(if digits { 20 } else { 200 });
-    all["batch-size"] = json!(if digits { 64 } else { 128 });
-    all["lr"] = json!(0.1);
-    all["schedule"] = json!(if digits {
-        "one-cycle"
-    } else {
-        "piecewise:60,120,160@0.2"
-    });
-    all["weight-decay"] = json!(5e-4);
-    config::extend(&mut all, R::defaults());
+/// `heatsmooth train`.
+pub const ENTRY: Entry = Entry {
+    name: "train",
+    command,
+    run,
+};
+
+fn labelled(registry: &Registry) -> impl Iterator<Item = &MethodEntry> {
+    registry.methods.iter().filter(|entry| entry.labels)
+}
+
+fn command(command: Command, registry: &Registry) -> Command {
+    let mut all = command
+        .about("Train a model; running the same command again resumes")
+        .arg_required_else_help(true)
+        .subcommand_required(true);
+    for entry in labelled(registry) {
+        let name = entry.info.name.to_string();
+        let fields = (entry.fields)();
+        let sigma = match fields.iter().any(|field| field.name == "sigma") {
+            true => " --sigma 0.25",
+            false => "",
+        };
+        let example = format!(
+            "Example: heatsmooth train {name} --data digits --arch smallcnn{sigma} --out \
+             runs/{name}"
+        );
+        let one = Command::new(name)
+            .about(entry.about)
+            .args(options::arguments(&fields, None))
+            .args(options::arguments(&own_fields(), None))
+            .arg(preset_argument())
+            .after_help(example);
+        all = all.subcommand(with_configuration(one));
+    }
     all
 }
 
-/// The command as a step of another one, with these options and, under
-/// `preset`, the name of shipped ones.
-pub fn step(name: &str, options: Value, common: &Common) -> Result<()> {
-    fn go<R: Recipe>(mut options: Value, common: &Common) -> Result<()> {
-        let data = options["data"].as_str().map(String::from);
-        let mut defaults = defaults::<R>(data.as_deref());
-        PresetArgs::taken(&mut options).lay(&format!("train-{}", R::NAME), &mut defaults)?;
-        let config: Config<R> = config::resolve(defaults, None, options)?;
-        train_model(&config, common, common.start()?).map(|_| ())
-    }
-    match name {
-        "gaussian" => go::<recipe::Noisy>(options, common),
-        "smoothadv" => go::<recipe::Smooth>(options, common),
-        "adversarial" => go::<recipe::Adversarial>(options, common),
-        _ => go::<recipe::Clean>(options, common),
-    }
+fn own_fields() -> Vec<Field> {
+    let mut fields = DataSource::fields();
+    fields.extend(RunOptions::fields());
+    fields.extend(Training::fields());
+    fields
 }
 
-/// Runs the command.
-pub fn run(flags: Flags) -> Result<()> {
-    match flags.method {
-        Method::Baseline(flags) => start::<recipe::Clean, _>(flags),
-        Method::Gaussian(flags) => start::<recipe::Noisy, _>(flags),
-        Method::Smoothadv(flags) => start::<recipe::Smooth, _>(flags),
-        Method::Adversarial(flags) => start::<recipe::Adversarial, _>(flags),
-    }
+/// `--preset NAME`.
+pub fn preset_argument() -> Arg {
+    Arg::new("preset")
+        .long("preset")
+        .value_name("NAME")
+        .help_heading("Common options")
+        .help(
+            "Start from shipped settings; `--preset list` shows them. A configuration file and \
+             flags win over them",
+        )
 }
 
-fn start<R: Recipe, O: Args + Serialize>(flags: MethodFlags<O>) -> Result<()> {
-    let MethodFlags {
-        own,
-        options,
-        preset,
-        configured,
-        common,
-    } = flags;
-    if options.arch.as_deref() == Some("list") {
+/// What `--preset list` prints: each name with the comment of its file.
+pub fn preset_list(method: &str) -> String {
+    let presets = presets::presets_of(method).map(|(name, text)| {
+        let about = text.lines().map_while(|line| line.strip_prefix("# "));
+        let about: Vec<&str> = about.collect();
+        format!("{name}\n    {}", about.join("\n    "))
+    });
+    presets.collect::<Vec<_>>().join("\n")
+}
+
+/// Defaults of a method for the data set said, under its preset, under what was
+/// said.
+pub fn resolved(entry: &MethodEntry, fields: &[Field], matches: &ArgMatches) -> Result<Values> {
+    let said = options::said(fields, matches)?;
+    let data = read::<DataSource>(&said)?.data.unwrap_or_default();
+    let mut values = (entry.training)(&data).write();
+    if let Some(name) = matches.get_one::<String>("preset") {
+        values.lay(presets::preset(&entry.info.name, name, fields)?);
+    }
+    values.lay(said);
+    Ok(values)
+}
+
+fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
+    let Some((name, matches)) = matches.subcommand() else {
+        return Ok(());
+    };
+    let entry = registry.method(name)?;
+    if matches
+        .get_one::<String>("arch")
+        .is_some_and(|arch| arch == "list")
+    {
         let lines = architecture::ARCHITECTURES.iter();
         let lines: Vec<String> = lines
             .map(|(name, about)| format!("{name:20} {about}"))
             .collect();
         return output::print(&lines.join("\n"));
     }
-    let command = format!("train-{}", R::NAME);
-    if let Some(list) = preset.list(&command) {
-        return output::print(&list);
+    if matches
+        .get_one::<String>("preset")
+        .is_some_and(|preset| preset == "list")
+    {
+        return output::print(&preset_list(name));
     }
-    let file = configured.config.as_deref();
-    let data = config::peek("data", file, &options)?;
-    let mut defaults = defaults::<R>(data.as_deref());
-    preset.lay(&command, &mut defaults)?;
-    let mut flags = json!(options);
-    config::extend(&mut flags, json!(own));
-    let config: Config<R> = config::resolve(defaults, file, flags)?;
-    if configured.print_config {
-        return output::print(&config::print(&config)?);
-    }
-    let pool = common.start()?;
-    train_model(&config, &common, pool).map(|_| ())
+    let mut fields = (entry.fields)();
+    fields.extend(own_fields());
+    fields.extend(Shared::fields());
+    let values = resolved(entry, &fields, matches)?;
+    let Some((values, common)) = options::configured(&fields, values, matches)? else {
+        return Ok(());
+    };
+    let fitted = train(entry, &values, &common)?;
+    output::summary(&common, &fitted.to_json(), &fitted.to_string())
 }
 
-/// Trains; returns the model's file.
-fn train_model<R: Recipe>(
-    config: &Config<R>,
-    common: &Common,
-    pool: Arc<ThreadPool>,
-) -> Result<PathBuf> {
-    let (mut method, settings) = config.recipe.method()?;
-    let sigma = config.recipe.sigma();
-    let train_set = open_data(&config.data, Split::Train, config.root.clone(), None)?;
-    let test_set = open_data(&config.data, Split::Test, config.root.clone(), None)?;
-    let plan = config.plan.plan(&train_set, common.seed)?;
-    let info = provenance(
-        &train_set,
-        R::NAME,
-        sigma,
-        json!({"method": settings, "plan": plan}),
+fn train(entry: &MethodEntry, values: &Values, common: &Common) -> Result<Fitted> {
+    let data = read::<DataSource>(values)?;
+    data.name()?;
+    let options = read::<RunOptions>(values)?;
+    let out = required(options.out, "out")?;
+    let training = read::<Training>(values)?;
+    training.check().map_err(heatsmooth::Error::from)?;
+    let (train, test) = (
+        data.open(Split::Train, None)?,
+        data.open(Split::Test, None)?,
     );
-    let (model, parent) = config.start(&train_set, info, plan.seed, common.quiet)?;
-    let manifest = RunManifest {
-        format: RunManifest::FORMAT.into(),
-        version: RunManifest::VERSION,
-        command: "train".into(),
-        method: R::NAME.into(),
-        label: None,
-        sigma,
-        configuration: json!({
-            "arch": model.info.architecture, "normalise": config.normalise, "method": settings, "plan": plan,
-        }),
-        seed: common.seed,
-        data: data_id(&train_set),
-        parent,
-        model: None,
-        versions: versions(pool.current_num_threads()),
-        started: None,
-        finished: None,
+    let normalise = options.normalise.filter(|text| text != "none");
+    let source = options.from.map(|path| ModelSource {
+        path,
+        weights: Weights {
+            arch: options.arch.clone(),
+            normalise: normalise.clone(),
+            ..Weights::default()
+        },
+    });
+    let loaded = source.as_ref().map(|s| s.load(Some(&train))).transpose()?;
+    let start = match (&loaded, &source, &options.arch) {
+        (Some(loaded), Some(source), _) => StartFrom::Model {
+            loaded,
+            path: &source.path,
+        },
+        (_, _, arch) => StartFrom::Architecture {
+            name: required(arch.as_deref(), "arch")?,
+            normalise: normalise.as_deref(),
+        },
     };
-    if let Some(file) = claim(&manifest, &config.out, common)? {
-        return Ok(file);
-    }
-    let mut network = Cpu::new(&model, pool);
-    let run = Run {
-        folder: config.out.clone(),
-        train: &train_set,
-        test: Some(&test_set),
-        checkpoint_every: config.plan.checkpoint_every()?,
-        leg: Leg::ONLY,
+    let stored = loaded.as_ref().and_then(|loaded| loaded.model.info.sigma);
+    let choice = (entry.choose)(values, stored)?;
+    let job = Job {
+        start,
+        train: &train,
+        test: Some(&test),
+        training: &training,
+        folder: &out,
+        seed: common.seed(),
+        device: &common.device()?,
     };
-    let mut teller = Teller::new(common);
-    train::train(&mut network, method.as_mut(), &plan, &run, &mut teller)?;
-    let model = Model {
-        parameters: network.parameters().clone(),
-        ..model
-    };
-    finish(&config.out, &model, manifest, common, teller.finish())
-}
-
-/// How a data set is named in records.
-pub fn data_id(dataset: &Dataset) -> DataId {
-    DataId {
-        name: dataset.name().into(),
-        split: dataset.split().to_string(),
-        sha256: dataset.hash().into(),
-    }
-}
-
-/// What computes.
-pub fn versions(threads: usize) -> Versions {
-    Versions {
-        program: env!("CARGO_PKG_VERSION").into(),
-        isa: network::Isa::detect().name().into(),
-        threads,
-    }
+    Ok(fit(choice, &job, &mut common.terminal())?)
 }

@@ -113,7 +113,7 @@ def check(folder):
     nhwc = images.permute(0, 2, 3, 1).contiguous()
     cotangents = torch.zeros(len(images), 10)
     torch.save({"images": nhwc, "cotangents": cotangents}, folder / "inputs.pt")
-    differentiate = "cargo run -q --release -p heatsmooth-network --example differentiate --"
+    differentiate = "cargo run -q --release -p heatsmooth-exchange --example differentiate --"
     run(f"{differentiate} {model} {folder}/inputs.pt {folder}/out")
     values = np.fromfile(folder / "out.cpu.f32", dtype="<f4")
     ours = values[: 10 * len(images)].reshape(-1, 10)

@@ -59,9 +59,47 @@ fn grey_becomes_rgb_and_alpha_is_dropped() {
     assert_eq!(view("alpha.png", 3, 40, 35), view("photo.png", 3, 40, 35));
 }
 
+/// One pixel in one of PNG's ways to write it, as RGB and as luma.
+fn pixel(
+    colour: png::ColorType,
+    depth: png::BitDepth,
+    palette: &[u8],
+    data: &[u8],
+) -> ([u8; 3], u8) {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, 1, 1);
+    encoder.set_color(colour);
+    encoder.set_depth(depth);
+    if !palette.is_empty() {
+        encoder.set_palette(palette);
+    }
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(data).unwrap();
+    writer.finish().unwrap();
+    let rgb = decode_bytes(&file, 3).unwrap().bytes;
+    let luma = decode_bytes(&file, 1).unwrap().bytes;
+    (rgb[..].try_into().unwrap(), luma[0])
+}
+
+#[test]
+fn every_kind_of_png_becomes_eight_bits() {
+    use png::BitDepth::{Eight, One, Sixteen};
+    use png::ColorType::{Grayscale, GrayscaleAlpha, Indexed, Rgb, Rgba};
+    assert_eq!(pixel(Grayscale, One, &[], &[0x80]), ([255; 3], 255));
+    assert_eq!(pixel(GrayscaleAlpha, Eight, &[], &[9, 0]), ([9; 3], 9));
+    let palette = [1, 2, 3, 200, 100, 0];
+    assert_eq!(pixel(Indexed, One, &palette, &[0x80]), ([200, 100, 0], 114));
+    // Rounded, not cut off: 0x0181 is 1.498 and 0x01ff is 1.988 of 8 bits.
+    assert_eq!(pixel(Grayscale, Sixteen, &[], &[1, 0x81]), ([1; 3], 1));
+    assert_eq!(pixel(Grayscale, Sixteen, &[], &[1, 0xff]), ([2; 3], 2));
+    let wide = [1, 0xff, 2, 0, 3, 0, 0, 0];
+    assert_eq!(pixel(Rgb, Sixteen, &[], &wide[..6]), ([2, 2, 3], 2));
+    assert_eq!(pixel(Rgba, Sixteen, &[], &wide), ([2, 2, 3], 2));
+}
+
 #[test]
 fn an_image_of_the_wanted_size_is_taken_as_it_is() {
-    let got = decode_image(golden("photo.png"), [45, 61, 3]).unwrap();
+    let got = decode_image(golden("photo.png"), Shape::new(45, 61, 3)).unwrap();
     let pixels = decode(&golden("photo.png"), 3).unwrap();
     assert_eq!(got.len(), pixels.bytes.len());
     let expected = pixels.bytes.iter().map(|&byte| f32::from(byte) / 255.0);
@@ -71,9 +109,10 @@ fn an_image_of_the_wanted_size_is_taken_as_it_is() {
 #[test]
 fn views_follow_the_size_of_the_network() {
     assert_eq!(View::default().short_side, 256);
-    assert_eq!(View::for_shape([32, 32, 3]).short_side, 32);
-    assert_eq!(View::for_shape([299, 299, 3]).short_side, 341);
-    for shape in [[0, 8, 3], [8, 8, 2], [8, 5000, 1], [usize::MAX, 8, 1]] {
+    assert_eq!(View::for_shape(Shape::new(32, 32, 3)).short_side, 32);
+    assert_eq!(View::for_shape(Shape::new(299, 299, 3)).short_side, 341);
+    for [height, width, channels] in [[0, 8, 3], [8, 8, 2], [8, 5000, 1], [usize::MAX, 8, 1]] {
+        let shape = Shape::new(height, width, channels);
         assert!(decode_image("unread", shape).is_err(), "{shape:?}");
     }
 }
@@ -82,11 +121,10 @@ fn views_follow_the_size_of_the_network() {
 fn an_image_of_extreme_proportions_needs_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("line.png");
-    image::RgbImage::from_pixel(1, 20_000, image::Rgb([7, 8, 9]))
-        .save(&path)
-        .unwrap();
-    let image = decode_image(&path, [224, 224, 3]).unwrap();
     let expected = [7.0f32, 8.0, 9.0].map(|v| v / 255.0);
+    let line = crate::encode_png(Shape::new(20_000, 1, 3), &expected.repeat(20_000));
+    std::fs::write(&path, line.unwrap()).unwrap();
+    let image = decode_image(&path, Shape::new(224, 224, 3)).unwrap();
     assert!(image.chunks(3).all(|pixel| pixel == expected));
 }
 
@@ -107,7 +145,7 @@ fn broken_images_are_refused_by_name() {
     for (name, bytes) in cases {
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        let error = decode_image(&path, [32, 32, 3]).unwrap_err();
+        let error = decode_image(&path, Shape::new(32, 32, 3)).unwrap_err();
         assert!(matches!(error, DataError::Image { .. }), "{name}: {error}");
         assert!(error.to_string().contains(name), "{error}");
     }
@@ -127,6 +165,6 @@ fn more_pixels_than_the_limit_are_refused() {
     png.extend(&header);
     png.extend(checksum.sum().to_be_bytes());
     png.extend(*b"\0\0\0\0IDAT\x35\xaf\x06\x1e");
-    let error = decode_stream(std::io::Cursor::new(png)).unwrap_err();
-    assert!(matches!(error, ImageError::Limits(_)), "{error}");
+    let error = decode_bytes(&png, 3).err().unwrap();
+    assert!(matches!(error, ImageError::TooLarge { .. }), "{error}");
 }

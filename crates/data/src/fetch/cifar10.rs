@@ -3,12 +3,11 @@
 //! the same canonical files.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Cursor, Read};
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 
 use flate2::bufread::GzDecoder;
-use image::DynamicImage;
 use tar::{Archive, Entry};
 
 use super::download::{copy_file, download};
@@ -232,23 +231,17 @@ fn sheet_records(entry: &mut dyn Read, path: &Path, labels: &[u8]) -> Result<Vec
         .take(MAX_MEMBER)
         .read_to_end(&mut png)
         .map_err(DataError::io("unpack", path))?;
-    let sheet = decode::decode_stream(Cursor::new(png)).map_err(|source| DataError::Image {
+    let sheet = decode::decode_bytes(&png, 3).map_err(|source| DataError::Image {
         path: path.to_path_buf(),
         source,
     })?;
-    let size = (sheet.width() as usize, sheet.height() as usize);
-    let DynamicImage::ImageRgb8(sheet) = sheet else {
-        let what = format!("expected 8-bit RGB, got {:?}", sheet.color());
-        return Err(DataError::format(path, what));
-    };
-    if size != (1024, labels.len()) {
-        let (width, height) = size;
-        let images = labels.len();
+    let (width, height, images) = (sheet.width, sheet.height, labels.len());
+    if (width, height) != (1024, images) {
         let what = format!("expected 1024 x {images} pixels, got {width} x {height}");
         return Err(DataError::format(path, what));
     }
     let mut records = Vec::with_capacity(labels.len() * RECORD_BYTES);
-    for (&label, row) in labels.iter().zip(sheet.as_raw().chunks_exact(3 * 1024)) {
+    for (&label, row) in labels.iter().zip(sheet.bytes.chunks_exact(3 * 1024)) {
         records.push(label);
         for channel in 0..3 {
             records.extend(row.iter().skip(channel).step_by(3));

@@ -7,6 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::*;
+use crate::Shape;
 use crate::cifar10::tests::{checksums, sample};
 use crate::cifar10::{Content, FILES, RECORD_BYTES};
 
@@ -37,14 +38,14 @@ fn npm(files: &[Vec<u8>; 6]) -> Vec<(String, Vec<u8>)> {
     let mut members = Vec::new();
     let mut labels = Vec::new();
     for (name, bytes) in FILES.iter().zip(files) {
-        let sheet = image::RgbImage::from_fn(1024, RECORDS as u32, |x, y| {
-            let at = y as usize * RECORD_BYTES + 1 + x as usize;
-            image::Rgb([bytes[at], bytes[at + 1024], bytes[at + 2048]])
-        });
-        let mut png = std::io::Cursor::new(Vec::new());
-        sheet.write_to(&mut png, image::ImageFormat::Png).unwrap();
+        let records = bytes.chunks_exact(RECORD_BYTES).map(|record| &record[1..]);
+        let sheet: Vec<f32> = records
+            .flat_map(|planes| (0..1024).flat_map(|x| [0, 1024, 2048].map(|c| planes[c + x])))
+            .map(|byte| f32::from(byte) / 255.0)
+            .collect();
+        let png = crate::encode_png(Shape::new(RECORDS, 1024, 3), &sheet).unwrap();
         let name = format!("package/{}", name.replace(".bin", ".png"));
-        members.push((name, png.into_inner()));
+        members.push((name, png));
         labels.extend(bytes.iter().step_by(RECORD_BYTES).copied());
     }
     let (train, test) = labels.split_at(5 * RECORDS);

@@ -26,7 +26,7 @@ impl Algorithm {
         Self::Depthwise,
     ];
 
-    /// The fastest one for a shape, as measured by the `throughput` example.
+    /// The fastest one for a shape, as measured by the `convolution` benchmark.
     pub fn choose(shape: &ConvShape) -> Self {
         if Self::Depthwise.can(shape) {
             return Self::Depthwise;

@@ -10,7 +10,6 @@
 
 mod arena;
 mod compile;
-mod fold;
 mod plan;
 mod run;
 mod sections;
@@ -72,11 +71,6 @@ impl Inference {
     /// Logits of NHWC images.
     pub fn logits(&self, graph: &Graph, parameters: &Parameters, images: &[f32], out: &mut [f32]) {
         let length = graph.input().len();
-        assert_eq!(
-            images.len() / length * graph.classes(),
-            out.len(),
-            "room for the logits"
-        );
         let plan = self.plan(graph, parameters);
         self.run(&plan, &Given { images, length }, out);
     }
@@ -93,11 +87,9 @@ impl Inference {
         let mut ends = Vec::with_capacity(batch.len());
         let mut count = 0;
         for noisy in batch {
-            assert_eq!(noisy.pixels.len(), graph.input().len(), "image length");
             count += noisy.count;
             ends.push(count);
         }
-        assert_eq!(count * graph.classes(), out.len(), "room for the logits");
         let plan = self.plan(graph, parameters);
         let images = Noisy {
             isa: self.isa,
@@ -190,11 +182,11 @@ impl Images for Noisy<'_> {
             let sample = copy - (self.ends[image] - noisy.count);
             let key = NoiseKey {
                 seed: self.noise.seed,
-                purpose: self.noise.purpose as u32,
+                purpose: self.noise.purpose,
                 image: noisy.image,
                 sample: noisy.first_sample.wrapping_add(sample as u32),
             };
-            add_noise(self.isa, key, self.noise.sigma, noisy.pixels, out);
+            add_noise(self.isa, key, self.noise.sigma as f32, noisy.pixels, out);
         }
         out
     }

@@ -20,7 +20,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::graph::{Graph, NodeId};
-use crate::parameters::{Gradients, Parameters};
+use crate::parameters::{HostGradients, Parameters};
 use crate::verbs::Mode;
 use backward_program::{BackwardProgram, Wanted};
 use memory::{Scratches, Store};
@@ -28,7 +28,7 @@ use packed::Packed;
 use plan::{Plan, Unit};
 use stage::Stage;
 
-pub use tape::Tape;
+pub use tape::CpuTape;
 
 /// Runs one graph forward and backward on the CPU.
 ///
@@ -115,7 +115,7 @@ impl Training {
         parameters: &Parameters,
         images: &[f32],
         mode: Mode,
-    ) -> (Vec<f32>, Tape) {
+    ) -> (Vec<f32>, CpuTape) {
         let packed = self.packed(parameters);
         self.pool.install(|| {
             forward::Forward {
@@ -133,7 +133,7 @@ impl Training {
         &self,
         graph: &Graph,
         parameters: &Parameters,
-        tape: &Tape,
+        tape: &CpuTape,
         cotangent: &[f32],
         dx: &mut [f32],
     ) {
@@ -147,9 +147,9 @@ impl Training {
         &self,
         graph: &Graph,
         parameters: &Parameters,
-        tape: &Tape,
+        tape: &CpuTape,
         cotangent: &[f32],
-        gradients: &mut Gradients,
+        gradients: &mut HostGradients,
     ) {
         let program = &self.parameter_gradient[index(tape.mode)];
         self.pull_back(graph, parameters, tape, program)
@@ -160,7 +160,7 @@ impl Training {
         &'a self,
         graph: &'a Graph,
         parameters: &Parameters,
-        tape: &'a Tape,
+        tape: &'a CpuTape,
         program: &'a BackwardProgram,
     ) -> pull_back::PullBack<'a> {
         pull_back::PullBack {
@@ -177,7 +177,7 @@ impl Training {
         &self,
         graph: &Graph,
         parameters: &mut Parameters,
-        tape: &Tape,
+        tape: &CpuTape,
     ) {
         if tape.mode == Mode::Eval {
             return;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Cells, Line, Row};
-use crate::Kind;
+use super::{CellError, Cells, Line, Row};
+use crate::LogKind;
 
 /// The certificate of one image.
 ///
 /// Cohen's and Salman's published logs have the first six columns and read as
 /// they are (their radii are rounded to three digits; nothing can bring the
 /// rest back).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CertifyRow {
     /// The image.
     pub idx: u64,
@@ -32,25 +32,45 @@ pub struct CertifyRow {
     pub p_lower: f64,
     /// The same bound for the label's class; NaN: not recorded.
     pub p_correct_l_bound: f64,
-    /// Values of the further columns.
-    pub extra: Vec<f64>,
+    /// Radius of the certificate of Lecuyer et al. (PixelDP) from the same
+    /// counts; NaN: not recorded.
+    pub lecuyer: f64,
+    /// Radius of the certificate of Li et al. (Renyi) from the same counts; NaN:
+    /// not recorded.
+    pub li: f64,
+    /// Noise samples spent in all, those that chose the class included.
+    pub samples: Option<u64>,
+    /// Time that classifying the image took, without certification.
+    pub classify_time: Option<Duration>,
+    /// Whether argmax v(x) on the clean image is the label.
+    pub clean_correct: Option<bool>,
 }
 
-impl CertifyRow {
-    /// Radius of the certificate of Lecuyer et al. (PixelDP) from the same counts.
-    pub const LECUYER: &str = "lecuyer";
-    /// Radius of the certificate of Li et al. (Renyi) from the same counts.
-    pub const LI: &str = "li";
-    /// Noise samples spent in all, selection included.
-    pub const SAMPLES: &str = "samples";
-    /// Seconds that classifying the image took, without certification.
-    pub const CLASSIFY_TIME: &str = "classify_time";
-    /// 1 if argmax v(x) on the clean image is the label, else 0.
-    pub const CLEAN_CORRECT: &str = "clean_correct";
+/// Image 0, abstained on; nothing else is recorded.
+impl Default for CertifyRow {
+    fn default() -> Self {
+        Self {
+            idx: 0,
+            label: 0,
+            predict: None,
+            radius: 0.0,
+            correct: false,
+            time: None,
+            n_a: None,
+            n: None,
+            p_lower: f64::NAN,
+            p_correct_l_bound: f64::NAN,
+            lecuyer: f64::NAN,
+            li: f64::NAN,
+            samples: None,
+            classify_time: None,
+            clean_correct: None,
+        }
+    }
 }
 
 impl Row for CertifyRow {
-    const KIND: Kind = Kind::Certify;
+    const KIND: LogKind = LogKind::Certify;
     const COLUMNS: &'static [&'static str] = &[
         "idx",
         "label",
@@ -62,6 +82,11 @@ impl Row for CertifyRow {
         "n",
         "p_lower",
         "p_correct_l_bound",
+        "lecuyer",
+        "li",
+        "samples",
+        "classify_time",
+        "clean_correct",
     ];
     const REQUIRED: usize = 6;
 
@@ -69,36 +94,41 @@ impl Row for CertifyRow {
         self.idx
     }
 
-    fn extra(&self) -> &[f64] {
-        &self.extra
-    }
-
-    fn read(cells: &Cells<'_>) -> Result<Self, String> {
+    fn read(cells: &Cells<'_>) -> Result<Self, CellError> {
         Ok(Self {
-            idx: cells.integer(0, "idx")?,
-            label: cells.integer(1, "label")?,
-            predict: cells.class(2, "predict")?,
-            radius: cells.at_least_zero(3, "radius")?,
-            correct: cells.flag(4, "correct")?,
-            time: cells.duration_or_none(5, "time")?,
-            n_a: cells.integer_or_none(6, "n_a")?,
-            n: cells.integer_or_none(7, "n")?,
-            p_lower: cells.number(8, "p_lower")?,
-            p_correct_l_bound: cells.number(9, "p_correct_l_bound")?,
-            extra: cells.extra()?,
+            idx: cells.integer("idx")?,
+            label: cells.integer("label")?,
+            predict: cells.class("predict")?,
+            radius: cells.at_least_zero("radius")?,
+            correct: cells.flag("correct")?,
+            time: cells.duration_or_none("time")?,
+            n_a: cells.integer_or_none("n_a")?,
+            n: cells.integer_or_none("n")?,
+            p_lower: cells.number("p_lower")?,
+            p_correct_l_bound: cells.number("p_correct_l_bound")?,
+            lecuyer: cells.number("lecuyer")?,
+            li: cells.number("li")?,
+            samples: cells.integer_or_none("samples")?,
+            classify_time: cells.seconds_or_none("classify_time")?,
+            clean_correct: cells.flag_or_none("clean_correct")?,
         })
     }
 
-    fn write(&self, line: &mut Line) {
-        line.put(self.idx);
-        line.put(self.label);
-        line.class(self.predict);
-        line.number(self.radius);
-        line.flag(self.correct);
-        line.duration(self.time);
-        line.integer(self.n_a);
-        line.integer(self.n);
-        line.number(self.p_lower);
-        line.number(self.p_correct_l_bound);
+    fn write(&self, line: &mut Line<'_>) {
+        line.integer("idx", self.idx);
+        line.integer("label", self.label);
+        line.class("predict", self.predict);
+        line.number("radius", self.radius);
+        line.flag("correct", self.correct);
+        line.duration_or_none("time", self.time);
+        line.integer_or_none("n_a", self.n_a);
+        line.integer_or_none("n", self.n);
+        line.number("p_lower", self.p_lower);
+        line.number("p_correct_l_bound", self.p_correct_l_bound);
+        line.number("lecuyer", self.lecuyer);
+        line.number("li", self.li);
+        line.integer_or_none("samples", self.samples);
+        line.seconds_or_none("classify_time", self.classify_time);
+        line.flag_or_none("clean_correct", self.clean_correct);
     }
 }

@@ -1,16 +1,19 @@
 //! Fidelity logs.
 
-use super::{Cells, Line, Row};
-use crate::{Kind, format_number};
+use super::{CellError, Cells, Line, Row};
+use crate::{LogKind, format_number};
 
 /// How far v(x) is from the Gaussian average of f at x, for one image.
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// Distances are between logits, those whose names start with `p_` between
+/// probabilities. What has no sigma in its column's name is at the log's own.
+#[derive(Clone, Debug, PartialEq)]
 pub struct FidelityRow {
     /// The image.
     pub idx: u64,
     /// Its class.
     pub label: u32,
-    /// ||v(x) - average of f at x||, at the log's sigma.
+    /// ||v(x) - average of f at x||.
     pub v_distance: f64,
     /// ||f(x) - average of f at x||: what no smoothing at all scores.
     pub f_distance: f64,
@@ -19,29 +22,122 @@ pub struct FidelityRow {
     pub standard_error: f64,
     /// Whether v(x) and the average choose the same class.
     pub agree: bool,
-    /// Values of the further columns.
-    pub extra: Vec<f64>,
+    /// The same distance for averages at other sigmas, from which the sigma that
+    /// fits v best is found; in the order of the log's columns.
+    pub levels: Vec<FidelityLevel>,
+    /// Whether f(x) and the average choose the same class.
+    pub f_agree: Option<bool>,
+    /// `f_distance` of probabilities; NaN: not recorded.
+    pub p_f_distance: f64,
+    /// `agree` where the average is one of probabilities.
+    pub p_agree: Option<bool>,
+    /// `f_agree` where the average is one of probabilities.
+    pub p_f_agree: Option<bool>,
+}
+
+/// How far v(x) is from the average of f at one sigma.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FidelityLevel {
+    /// The sigma of the average.
+    pub sigma: f64,
+    /// Between logits.
+    pub logits: LevelDistance,
+    /// Between probabilities.
+    pub probabilities: LevelDistance,
+}
+
+/// One distance at one sigma; NaN: not recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LevelDistance {
+    /// ||v(x) - average of f at x||.
+    pub v_distance: f64,
+    /// Monte-Carlo error of the average.
+    pub standard_error: f64,
+    /// Distance of the average from the one at the level before.
+    pub step: f64,
+}
+
+/// Image 0, where v is the average; nothing else is recorded.
+impl Default for FidelityRow {
+    fn default() -> Self {
+        Self {
+            idx: 0,
+            label: 0,
+            v_distance: 0.0,
+            f_distance: 0.0,
+            standard_error: f64::NAN,
+            agree: false,
+            levels: Vec::new(),
+            f_agree: None,
+            p_f_distance: f64::NAN,
+            p_agree: None,
+            p_f_agree: None,
+        }
+    }
 }
 
 impl FidelityRow {
-    /// Name of the further column that holds ||v(x) - average of f at `sigma`||,
-    /// from which the report finds the sigma that fits best.
-    pub fn column_at(sigma: f64) -> String {
-        format!("v_distance@{}", format_number(sigma))
-    }
-
-    /// The sigma of a column named by [`column_at`](Self::column_at).
-    pub fn sigma_of(column: &str) -> Option<f64> {
-        column
-            .strip_prefix("v_distance@")?
-            .parse()
-            .ok()
-            .filter(|sigma: &f64| sigma.is_finite())
+    /// The columns of a log whose rows have these levels, in this order.
+    pub fn columns(sigmas: &[f64]) -> Vec<String> {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (start, end) = Self::COLUMNS.split_at(Self::REQUIRED);
+        let mut columns: Vec<String> = own(start);
+        for &sigma in sigmas {
+            let at = format_number(sigma);
+            columns.extend(
+                ["", "p_"]
+                    .iter()
+                    .flat_map(|space| level_columns(space, &at)),
+            );
+        }
+        columns.extend::<Vec<String>>(own(end));
+        columns
     }
 }
 
+/// The three columns of a level: `space` is `p_` for probabilities.
+fn level_columns(space: &str, at: &str) -> [String; 3] {
+    ["v_distance", "standard_error", "step"].map(|name| format!("{space}{name}@{at}"))
+}
+
+impl LevelDistance {
+    fn read(cells: &Cells<'_>, space: &str, at: &str) -> Result<Self, CellError> {
+        let [v_distance, standard_error, step] = level_columns(space, at);
+        Ok(Self {
+            v_distance: cells.number(&v_distance)?,
+            standard_error: cells.number(&standard_error)?,
+            step: cells.number(&step)?,
+        })
+    }
+
+    fn write(&self, line: &mut Line<'_>, space: &str, at: &str) {
+        let values = [self.v_distance, self.standard_error, self.step];
+        for (column, value) in level_columns(space, at).iter().zip(values) {
+            line.number(column, value);
+        }
+    }
+}
+
+/// The levels that a file has columns for.
+fn read_levels(cells: &Cells<'_>) -> Result<Vec<FidelityLevel>, CellError> {
+    let mut levels = Vec::new();
+    for column in cells.columns() {
+        if let Some(at) = column.strip_prefix("v_distance@")
+            && let Ok(sigma) = at.parse::<f64>()
+            && sigma.is_finite()
+        {
+            levels.push(FidelityLevel {
+                sigma,
+                logits: LevelDistance::read(cells, "", at)?,
+                probabilities: LevelDistance::read(cells, "p_", at)?,
+            });
+        }
+    }
+    Ok(levels)
+}
+
 impl Row for FidelityRow {
-    const KIND: Kind = Kind::Fidelity;
+    const KIND: LogKind = LogKind::Fidelity;
     const COLUMNS: &'static [&'static str] = &[
         "idx",
         "label",
@@ -49,6 +145,10 @@ impl Row for FidelityRow {
         "f_distance",
         "standard_error",
         "agree",
+        "f_agree",
+        "p_f_distance",
+        "p_agree",
+        "p_f_agree",
     ];
     const REQUIRED: usize = 6;
 
@@ -56,28 +156,37 @@ impl Row for FidelityRow {
         self.idx
     }
 
-    fn extra(&self) -> &[f64] {
-        &self.extra
-    }
-
-    fn read(cells: &Cells<'_>) -> Result<Self, String> {
+    fn read(cells: &Cells<'_>) -> Result<Self, CellError> {
         Ok(Self {
-            idx: cells.integer(0, "idx")?,
-            label: cells.integer(1, "label")?,
-            v_distance: cells.at_least_zero(2, "v_distance")?,
-            f_distance: cells.at_least_zero(3, "f_distance")?,
-            standard_error: cells.number(4, "standard_error")?,
-            agree: cells.flag(5, "agree")?,
-            extra: cells.extra()?,
+            idx: cells.integer("idx")?,
+            label: cells.integer("label")?,
+            v_distance: cells.at_least_zero("v_distance")?,
+            f_distance: cells.at_least_zero("f_distance")?,
+            standard_error: cells.number("standard_error")?,
+            agree: cells.flag("agree")?,
+            levels: read_levels(cells)?,
+            f_agree: cells.flag_or_none("f_agree")?,
+            p_f_distance: cells.number("p_f_distance")?,
+            p_agree: cells.flag_or_none("p_agree")?,
+            p_f_agree: cells.flag_or_none("p_f_agree")?,
         })
     }
 
-    fn write(&self, line: &mut Line) {
-        line.put(self.idx);
-        line.put(self.label);
-        line.number(self.v_distance);
-        line.number(self.f_distance);
-        line.number(self.standard_error);
-        line.flag(self.agree);
+    fn write(&self, line: &mut Line<'_>) {
+        line.integer("idx", self.idx);
+        line.integer("label", self.label);
+        line.number("v_distance", self.v_distance);
+        line.number("f_distance", self.f_distance);
+        line.number("standard_error", self.standard_error);
+        line.flag("agree", self.agree);
+        for level in &self.levels {
+            let at = format_number(level.sigma);
+            level.logits.write(line, "", &at);
+            level.probabilities.write(line, "p_", &at);
+        }
+        line.flag_or_none("f_agree", self.f_agree);
+        line.number("p_f_distance", self.p_f_distance);
+        line.flag_or_none("p_agree", self.p_agree);
+        line.flag_or_none("p_f_agree", self.p_f_agree);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Cells, Line, Row};
-use crate::Kind;
+use super::{CellError, Cells, Line, Row};
+use crate::LogKind;
 
 /// The L-bound of one image: `sigma * sqrt(pi/2) * (p_y - max_{i != y} p_i)`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LboundRow {
     /// The image.
     pub idx: u64,
@@ -25,12 +25,26 @@ pub struct LboundRow {
     /// Wall-clock time of classifying the image: one pass for a deterministic v,
     /// all noise samples for a stochastic model.
     pub time: Option<Duration>,
-    /// Values of the further columns.
-    pub extra: Vec<f64>,
+}
+
+/// Image 0 at radius 0; nothing else is recorded.
+impl Default for LboundRow {
+    fn default() -> Self {
+        Self {
+            idx: 0,
+            label: 0,
+            predict: 0,
+            correct: false,
+            radius: 0.0,
+            p_label: f64::NAN,
+            p_other: f64::NAN,
+            time: None,
+        }
+    }
 }
 
 impl Row for LboundRow {
-    const KIND: Kind = Kind::Lbound;
+    const KIND: LogKind = LogKind::Lbound;
     const COLUMNS: &'static [&'static str] = &[
         "idx", "label", "predict", "correct", "radius", "p_label", "p_other", "time",
     ];
@@ -40,32 +54,27 @@ impl Row for LboundRow {
         self.idx
     }
 
-    fn extra(&self) -> &[f64] {
-        &self.extra
-    }
-
-    fn read(cells: &Cells<'_>) -> Result<Self, String> {
+    fn read(cells: &Cells<'_>) -> Result<Self, CellError> {
         Ok(Self {
-            idx: cells.integer(0, "idx")?,
-            label: cells.integer(1, "label")?,
-            predict: cells.integer(2, "predict")?,
-            correct: cells.flag(3, "correct")?,
-            radius: cells.finite(4, "radius")?,
-            p_label: cells.number(5, "p_label")?,
-            p_other: cells.number(6, "p_other")?,
-            time: cells.duration_or_none(7, "time")?,
-            extra: cells.extra()?,
+            idx: cells.integer("idx")?,
+            label: cells.integer("label")?,
+            predict: cells.integer("predict")?,
+            correct: cells.flag("correct")?,
+            radius: cells.finite("radius")?,
+            p_label: cells.number("p_label")?,
+            p_other: cells.number("p_other")?,
+            time: cells.duration_or_none("time")?,
         })
     }
 
-    fn write(&self, line: &mut Line) {
-        line.put(self.idx);
-        line.put(self.label);
-        line.put(self.predict);
-        line.flag(self.correct);
-        line.number(self.radius);
-        line.number(self.p_label);
-        line.number(self.p_other);
-        line.duration(self.time);
+    fn write(&self, line: &mut Line<'_>) {
+        line.integer("idx", self.idx);
+        line.integer("label", self.label);
+        line.integer("predict", self.predict);
+        line.flag("correct", self.correct);
+        line.number("radius", self.radius);
+        line.number("p_label", self.p_label);
+        line.number("p_other", self.p_other);
+        line.duration_or_none("time", self.time);
     }
 }

@@ -4,14 +4,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use heatsmooth_record::{
-    CertifyRow, DataId, Guarantee, Kind, Log, Manifest, ModelId, Selection, Versions,
+    About, CertifyRow, DataId, Guarantee, Log, LogKind, Manifest, ModelId, Row, Selection, Versions,
 };
+
+/// The columns of the log: not all that a row may have.
+pub fn columns() -> Vec<&'static str> {
+    [&CertifyRow::COLUMNS[..10], &["samples"]].concat()
+}
 
 pub fn manifest(images: u64) -> Manifest {
     Manifest {
         format: Manifest::FORMAT.into(),
         version: Manifest::VERSION,
-        kind: Kind::Certify,
+        kind: LogKind::Certify,
         procedure: "cohen".into(),
         method: "heat".into(),
         label: None,
@@ -28,7 +33,10 @@ pub fn manifest(images: u64) -> Manifest {
         selection: Selection::all(images),
         sigma: Some(0.25),
         seed: 0,
-        guarantee: Guarantee::SoundSmoothed { alpha: 0.001 },
+        guarantee: Guarantee::SoundSmoothed {
+            alpha: 0.001,
+            about: About::TopOne,
+        },
         configuration: serde_json::json!({"n": 1000}),
         versions: Versions::default(),
     }
@@ -45,13 +53,13 @@ pub fn row(idx: u64) -> CertifyRow {
         n_a: Some(990),
         n: Some(1000),
         p_lower: 0.98,
-        p_correct_l_bound: f64::NAN,
-        extra: vec![1100.0],
+        samples: Some(1100),
+        ..CertifyRow::default()
     }
 }
 
 pub fn write(path: &Path, manifest: &Manifest) {
-    let (mut log, opened) = Log::open(path, manifest, &["samples"]).unwrap();
+    let (mut log, opened) = Log::open(path, manifest, &columns()).unwrap();
     for idx in manifest.selection.indices().skip(opened.rows.len()) {
         log.append(&row(idx)).unwrap();
     }

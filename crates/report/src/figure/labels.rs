@@ -1,6 +1,6 @@
 //! Names beside the lines.
 
-use super::svg::Frame;
+use super::chart::Frame;
 use super::{Axis, Series};
 
 /// Distance of labels, in pixels.

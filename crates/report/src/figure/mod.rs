@@ -1,6 +1,8 @@
-//! Figures: line charts as data, drawn by [`svg`] and [`png`]; plots with points,
-//! side by side, in [`panels`].
+//! Figures: line charts as data, and plots with points, side by side, in
+//! [`panels`]. Both become one [`drawing`], which is written as SVG and as PNG.
 
+mod chart;
+mod drawing;
 mod labels;
 mod panels;
 mod png;
@@ -9,9 +11,10 @@ mod svg;
 
 use serde::Serialize;
 
+pub use chart::COLOURS;
+pub use drawing::Colour;
 pub use panels::{Curve, Mark, Panel, Panels, Span, Symbol};
 pub use scale::nice_step;
-pub use svg::COLOURS;
 
 use crate::table;
 
@@ -96,6 +99,11 @@ pub struct Figure {
     pub y: Axis,
     /// The lines.
     pub series: Vec<Series>,
+}
+
+/// What a drawing's file tells those who cannot see it.
+fn description(caption: &str, guarantee: &str) -> String {
+    format!("{caption} Guarantee: {guarantee}.")
 }
 
 impl Figure {

@@ -2,26 +2,26 @@
 //! with one legend below.
 
 use std::f64::consts::PI;
-use std::fmt::Write;
 
-use super::Axis;
+use super::chart::{Frame, axes, title};
+use super::drawing::{
+    Anchor, Colour, Drawing, DrawnShape, FONT_SIZE, INK, Outline, PAPER, Part, Point, Stroke, Text,
+};
 use super::labels::text_width;
-use super::png;
-use super::svg::{FONT_SIZE, Frame, INK, axes};
+use super::{Axis, description, png, svg};
 use crate::ReportError;
-use crate::page::escape;
 
 /// A curve of a [`Panel`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Its entry in the legend; empty: none.
     pub name: String,
-    /// Any colour of SVG.
-    pub colour: &'static str,
+    /// Its colour.
+    pub colour: Colour,
     /// Width of the stroke, in pixels.
     pub width: f64,
-    /// Dashes as in SVG; empty: solid.
-    pub dash: &'static str,
+    /// Lengths of dashes and gaps in turn, in pixels; empty: solid.
+    pub dash: &'static [f64],
     /// (x, y), all finite.
     pub points: Vec<(f64, f64)>,
 }
@@ -46,8 +46,8 @@ pub struct Mark {
     pub name: String,
     /// Its shape.
     pub symbol: Symbol,
-    /// Any colour of SVG.
-    pub colour: &'static str,
+    /// Its colour.
+    pub colour: Colour,
     /// (x, y).
     pub at: (f64, f64),
 }
@@ -113,29 +113,22 @@ impl Panels {
     /// # Errors
     /// A drawing that cannot be rendered.
     pub fn to_png(&self) -> Result<Vec<u8>, ReportError> {
-        png::render(&self.id, &self.to_svg())
+        png::write(&self.drawing(), &self.id)
     }
 
-    /// The drawing.
+    /// The drawing as SVG.
     pub fn to_svg(&self) -> String {
+        let description = description(&self.caption, &self.guarantee);
+        svg::write(&self.drawing(), &self.id, &self.title, Some(&description))
+    }
+
+    fn drawing(&self) -> Drawing {
         let count = self.panels.len() as f64;
         let width = LEFT + count * (self.plot_width() + BETWEEN);
         let bottom = TOP + PLOT_HEIGHT;
         let (legend, lines) = self.legend(width, bottom + 72.0);
         let height = bottom + 72.0 + lines as f64 * LINE;
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-             width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" aria-labelledby=\"svg-{id}\" \
-             font-family=\"Roboto, 'Helvetica Neue', Arial, sans-serif\" \
-             font-size=\"{FONT_SIZE}\" fill=\"{INK}\">\n\
-             <title id=\"svg-{id}\">{title}</title>\n<desc>{} Guarantee: {}.</desc>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-             <text x=\"{LEFT}\" y=\"26\" font-size=\"16\">{title}</text>\n",
-            escape(&self.caption),
-            escape(&self.guarantee),
-            id = self.id,
-            title = escape(&self.title),
-        );
+        let mut parts = vec![title(LEFT, &self.title)];
         for (at, panel) in self.panels.iter().enumerate() {
             let left = LEFT + at as f64 * (self.plot_width() + BETWEEN);
             let frame = Frame {
@@ -146,151 +139,134 @@ impl Panels {
                 right: left + self.plot_width(),
                 bottom,
             };
-            axes(&mut out, &frame, &self.x, &self.y, at == 0);
-            self.draw(&mut out, &frame, panel);
+            parts.extend(axes(&frame, &self.x, &self.y, at == 0));
+            self.panel(&mut parts, &frame, panel);
         }
-        out + &legend + "</svg>\n"
+        parts.extend(legend);
+        Drawing {
+            width,
+            height,
+            parts,
+        }
     }
 
-    fn draw(&self, out: &mut String, frame: &Frame, panel: &Panel) {
-        let place = |(x, y): (f64, f64)| {
-            (
-                frame.left + self.x.place(x) * (frame.right - frame.left),
-                frame.bottom - self.y.place(y) * (frame.bottom - frame.top),
-            )
-        };
+    fn panel(&self, parts: &mut Vec<Part>, frame: &Frame, panel: &Panel) {
+        let place = |point| frame.place((&self.x, &self.y), point);
         let middle = (frame.left + frame.right) / 2.0;
-        let _ = writeln!(
-            out,
-            "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"14\">{}</text>",
-            frame.top - 14.0,
-            escape(&panel.title)
-        );
+        parts.push(Part::Text(Text {
+            size: 14.0,
+            ..Text::new((middle, frame.top - 14.0), Anchor::Middle, &*panel.title)
+        }));
         for curve in &panel.curves {
-            let mut path = String::new();
-            for (at, &point) in curve.points.iter().enumerate() {
-                let (x, y) = place(point);
-                let _ = write!(path, "{}{x:.2} {y:.2}", if at == 0 { 'M' } else { 'L' });
-            }
-            stroke(out, &path, curve);
+            let points = curve.points.iter().copied().map(place).collect();
+            parts.push(DrawnShape::line("", points, stroke(curve)));
         }
         for mark in &panel.marks {
-            symbol(out, mark, place(mark.at));
+            parts.push(symbol(mark, place(mark.at)));
         }
         for span in &panel.spans {
-            dimension(
-                out,
-                place((span.x.0, span.y)),
-                place((span.x.1, span.y)),
-                &span.text,
-            );
+            let (from, to) = (place((span.x.0, span.y)), place((span.x.1, span.y)));
+            parts.extend(dimension(from, to, &span.text));
         }
     }
 
     /// The legend, in as many lines as its entries need.
-    fn legend(&self, width: f64, top: f64) -> (String, usize) {
-        let mut out = String::new();
+    fn legend(&self, width: f64, top: f64) -> (Vec<Part>, usize) {
+        let mut parts = Vec::new();
         let mut named: Vec<&str> = vec![""];
         let (mut left, mut line) = (LEFT, 0);
-        let mut entry = |out: &mut String, name: &str, draw: &dyn Fn(&mut String, f64, f64)| {
+        // What is drawn before a name, given where: its left end and its height.
+        let mut entry = |name: &str, sample: &dyn Fn(f64, f64) -> Part| {
             let needed = 36.0 + text_width(name, FONT_SIZE);
             if left > LEFT && left + needed > width {
                 (left, line) = (LEFT, line + 1);
             }
             let middle = top + line as f64 * LINE;
-            draw(out, left, middle);
-            let _ = writeln!(
-                out,
-                "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                left + 30.0,
-                middle + 4.5,
-                escape(name)
-            );
+            parts.push(sample(left, middle));
+            parts.push(Text::new((left + 30.0, middle + 4.5), Anchor::Start, name).into());
             left += needed + 6.0;
         };
         for curve in self.panels.iter().flat_map(|panel| &panel.curves) {
             if !named.contains(&curve.name.as_str()) {
                 named.push(&curve.name);
-                entry(&mut out, &curve.name, &|out, left, middle| {
-                    stroke(out, &format!("M{left:.1} {middle:.1}h24"), curve);
+                entry(&curve.name, &|left, middle| {
+                    let points = vec![(left, middle), (left + 24.0, middle)];
+                    DrawnShape::line("", points, stroke(curve))
                 });
             }
         }
         for mark in self.panels.iter().flat_map(|panel| &panel.marks) {
             if !named.contains(&mark.name.as_str()) {
                 named.push(&mark.name);
-                entry(&mut out, &mark.name, &|out, left, middle| {
-                    symbol(out, mark, (left + 16.0, middle));
+                entry(&mark.name, &|left, middle| {
+                    symbol(mark, (left + 16.0, middle))
                 });
             }
         }
-        (out, line + 1)
+        (parts, line + 1)
     }
 }
 
-fn stroke(out: &mut String, path: &str, curve: &Curve) {
-    let dash = match curve.dash {
-        "" => String::new(),
-        dash => format!(" stroke-dasharray=\"{dash}\""),
-    };
-    let _ = writeln!(
-        out,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" \
-         stroke-linejoin=\"round\"{dash}/>",
-        curve.colour, curve.width
-    );
+fn stroke(curve: &Curve) -> Stroke {
+    Stroke {
+        colour: curve.colour,
+        width: curve.width,
+        dash: curve.dash,
+    }
 }
 
-fn symbol(out: &mut String, mark: &Mark, (x, y): (f64, f64)) {
+fn symbol(mark: &Mark, (x, y): Point) -> Part {
     let colour = mark.colour;
-    let shape = match mark.symbol {
-        Symbol::Circle => {
-            format!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"4.2\" fill=\"{colour}\"")
-        }
-        Symbol::Ring => {
-            let ring = format!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"8\" fill=\"none\"");
-            let _ = writeln!(out, "{ring} stroke=\"{colour}\" stroke-width=\"1.8\"/>");
-            return;
-        }
+    let (outline, fill, stroke) = match mark.symbol {
+        Symbol::Circle => (
+            Outline::Circle((x, y), 4.2),
+            Some(colour),
+            Stroke::solid(PAPER, 0.8),
+        ),
+        Symbol::Ring => (
+            Outline::Circle((x, y), 8.0),
+            None,
+            Stroke::solid(colour, 1.8),
+        ),
         Symbol::Star => {
             let corner = |at: u32| {
                 let radius = if at.is_multiple_of(2) { 6.4 } else { 2.6 };
                 let (sin, cos) = (PI * f64::from(at) / 5.0).sin_cos();
-                format!("{:.2},{:.2}", x + radius * sin, y - radius * cos)
+                (x + radius * sin, y - radius * cos)
             };
-            let corners: Vec<String> = (0..10).map(corner).collect();
-            format!(
-                "<polygon points=\"{}\" fill=\"{colour}\"",
-                corners.join(" ")
+            let corners = (0..10).map(corner).collect();
+            (
+                Outline::Polygon(corners),
+                Some(colour),
+                Stroke::solid(PAPER, 0.8),
             )
         }
         Symbol::Diamond => {
-            let path = format!("M{x:.2} {:.2}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", y - 5.5);
-            let _ = writeln!(
-                out,
-                "<path d=\"{path}\" fill=\"#ffffff\" stroke=\"{colour}\" stroke-width=\"1.8\"/>"
-            );
-            return;
+            let corners = vec![(x, y - 5.5), (x + 5.5, y), (x, y + 5.5), (x - 5.5, y)];
+            (
+                Outline::Polygon(corners),
+                Some(PAPER),
+                Stroke::solid(colour, 1.8),
+            )
         }
     };
-    let _ = writeln!(out, "{shape} stroke=\"#ffffff\" stroke-width=\"0.8\"/>");
+    DrawnShape::plain(outline, fill, Some(stroke))
 }
 
 /// A line between two bars, a little above the height it measures at.
-fn dimension(out: &mut String, (from, y): (f64, f64), (to, _): (f64, f64), text: &str) {
+fn dimension((from, y): Point, (to, _): Point, text: &str) -> [Part; 2] {
     let above = y - 15.0;
-    let bar = |x: f64| format!("M{x:.2} {:.2}V{:.2}", above - 5.0, above + 5.0);
-    let _ = writeln!(
-        out,
-        "<path d=\"M{from:.2} {above:.2}H{to:.2}{}{}\" fill=\"none\" stroke=\"{INK}\" \
-         stroke-width=\"1.8\"/>\n<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" \
-         stroke=\"#ffffff\" stroke-width=\"4\" paint-order=\"stroke\">{}</text>",
-        bar(from),
-        bar(to),
-        (from + to) / 2.0,
-        above - 9.0,
-        escape(text)
-    );
+    let bar = |x: f64| vec![(x, above - 5.0), (x, above + 5.0)];
+    let lines = vec![vec![(from, above), (to, above)], bar(from), bar(to)];
+    let lines = Outline::Lines(lines);
+    let middle = ((from + to) / 2.0, above - 9.0);
+    [
+        DrawnShape::plain(lines, None, Some(Stroke::solid(INK, 1.8))),
+        Part::Text(Text {
+            rim: true,
+            ..Text::new(middle, Anchor::Middle, text)
+        }),
+    ]
 }
 
 #[cfg(test)]
@@ -301,16 +277,16 @@ mod tests {
         let mark = |symbol, name: &str| Mark {
             name: name.into(),
             symbol,
-            colour: "#d55e00",
+            colour: Colour::hex(0xd55e00),
             at: (0.0, 0.5),
         };
         let panel = Panel {
             title: "a < b".into(),
             curves: vec![Curve {
                 name: "curve".into(),
-                colour: "#0072b2",
+                colour: Colour::hex(0x0072b2),
                 width: 2.0,
-                dash: "",
+                dash: &[],
                 points: vec![(-1.0, -1.0), (1.0, 1.0)],
             }],
             marks: vec![
@@ -345,7 +321,7 @@ mod tests {
             assert_eq!(svg.matches(&format!(">{name}<")).count(), 1, "{name}");
         }
         // One label and one set of numbers for the axis that is shared.
-        assert_eq!(svg.matches("rotate(-90)").count(), 1);
+        assert_eq!(svg.matches("rotate(-90 ").count(), 1);
         assert!(!svg.contains("NaN"));
     }
 

@@ -29,7 +29,7 @@ pub struct CardModel {
     /// Its class for the noisy picture.
     pub noisy: Option<String>,
     /// The certificate.
-    pub certificate: Option<Certificate>,
+    pub certificate: Option<CertificateFact>,
     /// The L-bound for the true class.
     pub l_bound: Option<f64>,
     /// What attacks made of it.
@@ -38,7 +38,7 @@ pub struct CardModel {
 
 /// The certificate of an image.
 #[derive(Debug)]
-pub struct Certificate {
+pub struct CertificateFact {
     /// The certified class; `None`: abstained.
     pub predict: Option<String>,
     /// Its radius.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use record::{CertifyRow, LboundRow};
 
-use crate::load::{Log, Rows};
+use crate::load::{LoadedLog, LoadedRows};
 
 /// Model hash, data set, image.
 pub type Key<'a> = (&'a str, &'a str, u64);
@@ -21,12 +21,12 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Looks the images up once, in all logs.
-    pub fn collect(logs: &'a [Log], wanted: &BTreeSet<u64>) -> Self {
+    pub fn collect(logs: &'a [LoadedLog], wanted: &BTreeSet<u64>) -> Self {
         let mut facts = Self::default();
         for log in logs.iter().filter(|log| log.top_k() == 1) {
             let (sha256, data) = (log.manifest.model.sha256.as_str(), log.data());
             match &log.rows {
-                Rows::Certify(rows) => {
+                LoadedRows::Certify(rows) => {
                     for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
                         let key = (sha256, data.clone(), row.idx);
                         facts
@@ -36,12 +36,12 @@ impl<'a> Facts<'a> {
                             .push((log.manifest.sigma, row));
                     }
                 }
-                Rows::Lbound(rows) => {
+                LoadedRows::Lbound(rows) => {
                     for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
                         facts.l_bounds.insert((sha256, data.clone(), row.idx), row);
                     }
                 }
-                Rows::Attack(_) | Rows::Fidelity(_) => {}
+                LoadedRows::Attack(_) | LoadedRows::Fidelity(_) => {}
             }
         }
         facts

@@ -3,7 +3,7 @@
 mod card;
 mod facts;
 
-pub use card::{Adversarial, Card, CardModel, Certificate};
+pub use card::{Adversarial, Card, CardModel, CertificateFact};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use record::{DataId, Gallery, RecordError};
+use record::{DataId, Gallery, MethodInfo, RecordError};
 
 use self::facts::Facts;
 use crate::names::{method_name, tell_apart};
 use crate::sections::{Context, Item, Section};
-use crate::{ReportError, Warning};
+use crate::{ReportError, ReportWarning};
 
 /// Most bytes of pictures in a page.
 const MOST_BYTES: usize = 12 << 20;
@@ -62,7 +62,7 @@ fn cards(
         .map(|(_, idx)| *idx)
         .collect();
     let facts = Facts::collect(context.logs, &wanted);
-    let names = names(galleries);
+    let names = names(&context.options.methods, galleries);
     let mut cards = Vec::new();
     let mut bytes = 0;
     for ((data, idx), places) in images.into_iter().take(context.options.gallery) {
@@ -81,7 +81,7 @@ fn cards(
         cards.push(card);
     }
     if cards.len() < of {
-        context.warnings.push(Warning::GalleryCut {
+        context.warnings.push(ReportWarning::GalleryCut {
             shown: cards.len(),
             of,
         });
@@ -125,7 +125,7 @@ fn card(
                     image.predict == Some(image.label),
                 ),
                 noisy: None,
-                certificate: certificate.map(|row| Certificate {
+                certificate: certificate.map(|row| CertificateFact {
                     predict: row.predict.map(|predict| class(gallery, Some(predict))),
                     radius: row.radius,
                     correct: row.correct,
@@ -178,7 +178,10 @@ fn class_name(classes: &[String], class: Option<u32>) -> String {
 }
 
 /// Rank in the tables and name of each model, by hash.
-fn names(galleries: &[(PathBuf, Gallery)]) -> HashMap<String, (usize, String)> {
+fn names(
+    methods: &[MethodInfo],
+    galleries: &[(PathBuf, Gallery)],
+) -> HashMap<String, (usize, String)> {
     let mut models: Vec<&Gallery> = Vec::new();
     for (_, gallery) in galleries {
         if !models
@@ -188,12 +191,17 @@ fn names(galleries: &[(PathBuf, Gallery)]) -> HashMap<String, (usize, String)> {
             models.push(gallery);
         }
     }
-    models.sort_by_key(|gallery| (method_name(&gallery.method).0, &gallery.model.sha256));
+    models.sort_by_key(|gallery| {
+        (
+            method_name(methods, &gallery.method).0,
+            &gallery.model.sha256,
+        )
+    });
     let base = models.iter().map(|gallery| {
         gallery
             .label
             .clone()
-            .unwrap_or_else(|| method_name(&gallery.method).1.to_owned())
+            .unwrap_or_else(|| method_name(methods, &gallery.method).1.to_owned())
     });
     let details: Vec<Vec<(String, String)>> = models
         .iter()

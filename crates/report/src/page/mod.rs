@@ -1,191 +1,170 @@
 //! The page: one HTML file with everything in it.
 
+mod definitions;
 mod gallery;
 
-use std::fmt::Write;
-
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use crate::Report;
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, COLOURS, Figure};
 use crate::sections::Item;
 use crate::table::Table;
 
-const TEMPLATE: &str = include_str!("report.html");
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
-
-/// Text as HTML or XML, also inside double quotes.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // Not allowed in XML in any form.
-            c if c.is_control() && !c.is_whitespace() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
+/// Nothing is fetched: the page shows what is in it and nothing else.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
+                      script-src 'unsafe-inline'";
 
 /// The whole page. Tables and figures are complete without the script, which
 /// adds sorting, values under the pointer, switches and filters.
 pub fn render(report: &Report) -> String {
-    let figures: Vec<Value> = report.figures().map(figure_data).collect();
-    // `<` only inside strings: `</script>` cannot end the element.
-    let data = json!({ "figures": figures })
-        .to_string()
-        .replace('<', "\\u003c");
-    fill(TEMPLATE, |mark| match mark {
-        "style" => STYLE.to_owned(),
-        "script" => SCRIPT.to_owned(),
-        "title" => escape(&report.title),
-        "navigation" => navigation(report),
-        "summary" => summary(report),
-        "sections" => sections(report),
-        "data" => data.clone(),
-        _ => String::new(),
-    })
-}
-
-/// Replaces each `{{mark}}` of a template, once: what is put in is not searched.
-fn fill(template: &str, text: impl Fn(&str) -> String) -> String {
-    let mut out = String::new();
-    let mut rest = template;
-    while let Some((before, (mark, after))) = rest
-        .split_once("{{")
-        .and_then(|(before, rest)| Some((before, rest.split_once("}}")?)))
-    {
-        out.push_str(before);
-        out.push_str(&text(mark));
-        rest = after;
-    }
-    out + rest
-}
-
-fn navigation(report: &Report) -> String {
-    let mut out = String::new();
-    let mut link = |id: &str, title: &str| {
-        let _ = writeln!(out, "<a href=\"#{id}\">{}</a>", escape(title));
-    };
-    for section in &report.sections {
-        link(&section.id, &section.title);
-    }
-    link("definitions", "Definitions");
-    out
-}
-
-fn summary(report: &Report) -> String {
-    let (tables, figures) = (report.tables().count(), report.figures().count());
-    let count =
-        |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    let mut out = format!(
-        "<p>{}, {}, {}.</p>\n",
-        count(report.logs, "log"),
-        count(tables, "table"),
-        count(figures, "figure")
-    );
-    if !report.warnings.is_empty() {
-        let _ = write!(
-            out,
-            "<details class=\"warnings\" open><summary>{}</summary>\n<ul>\n",
-            count(report.warnings.len(), "warning")
-        );
-        for warning in &report.warnings {
-            let _ = writeln!(out, "<li>{}.</li>", escape(&warning.to_string()));
-        }
-        out.push_str("</ul></details>\n");
-    }
-    out
-}
-
-fn sections(report: &Report) -> String {
-    let mut out = String::new();
-    let mut figure = 0;
-    for section in &report.sections {
-        let _ = write!(
-            out,
-            "<section id=\"{0}\" aria-labelledby=\"h-{0}\">\n<h2 id=\"h-{0}\">{1}</h2>\n\
-             <p class=\"intro\">{2}</p>\n",
-            section.id,
-            escape(&section.title),
-            escape(&section.intro)
-        );
-        for item in &section.items {
-            match item {
-                Item::Table(table) => out.push_str(&table_part(table)),
-                Item::Figure(found) => {
-                    out.push_str(&figure_part(found, figure));
-                    figure += 1;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { (report.title) }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body { "\n"
+                a.skip href="#main" { "skip to the results" }
+                header {
+                    h1 { (report.title) }
+                    button #theme type="button" aria-label="switch between light and dark" { "◐" }
                 }
-                Item::Gallery(cards) => out.push_str(&gallery::render(cards)),
+                (navigation(report))
+                main #main { "\n"
+                    (summary(report))
+                    (sections(report))
+                    (definitions::render())
+                }
+                script #data type="application/json" { (PreEscaped(data(report))) }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
-        out.push_str("</section>\n");
-    }
-    out
-}
-
-fn table_part(table: &Table) -> String {
-    format!(
-        "<div class=\"part\">\n<h3>{title}</h3>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"{title}\">\n{}</div>\n<p class=\"caption\">{}</p>\n{}{}</div>\n",
-        table.to_html(),
-        escape(&table.caption),
-        guarantee(&table.guarantee),
-        files("tables", &table.id, &["md", "tex", "csv"]),
-        title = escape(&table.title),
-    )
-}
-
-fn figure_part(figure: &Figure, number: usize) -> String {
-    let mut switches = String::new();
-    // One line alone needs no switch.
-    let several = figure.series.len() > 1;
-    for (at, series) in figure.series.iter().enumerate().filter(|_| several) {
-        let _ = write!(
-            switches,
-            "<button type=\"button\" aria-pressed=\"true\" data-series=\"{at}\" class=\"s{}\">{}</button>",
-            series.style % crate::figure::COLOURS.len(),
-            escape(&series.name)
-        );
-    }
-    format!(
-        "<figure class=\"part\" id=\"f-{id}\" data-figure=\"{number}\">\n<h3>{title}</h3>\n\
-         <div class=\"plot\" tabindex=\"0\" role=\"group\" aria-label=\"{title}. Arrow keys read the \
-         values.\">\n{}<div class=\"tip\" role=\"status\" hidden></div></div>\n\
-         <div class=\"switches\" role=\"group\" aria-label=\"lines shown\">{switches}</div>\n\
-         <figcaption><p class=\"caption\">{}</p>\n{}{}</figcaption>\n</figure>\n",
-        figure.to_inline_svg(),
-        escape(&figure.caption),
-        guarantee(&figure.guarantee),
-        files("figures", &figure.id, &["svg", "png", "csv"]),
-        id = figure.id,
-        title = escape(&figure.title),
-    )
-}
-
-fn guarantee(words: &str) -> String {
-    format!(
-        "<p class=\"guarantee\"><b>Guarantee:</b> {}.</p>\n",
-        escape(words)
-    )
-}
-
-fn files(folder: &str, id: &str, extensions: &[&str]) -> String {
-    let link = |extension: &&str| {
-        let name = extension.to_uppercase();
-        format!("<a href=\"{folder}/{id}.{extension}\">{name}</a>")
     };
-    let links: Vec<String> = extensions.iter().map(link).collect();
-    format!("<p class=\"files\">{}</p>\n", links.join(" "))
+    page.into_string()
 }
 
-/// What the script needs of a figure; values rounded to what a reader can use.
+fn navigation(report: &Report) -> Markup {
+    html! {
+        nav aria-label="sections" {
+            @for section in &report.sections {
+                a href={ "#" (section.id) } { (section.title) }
+            }
+            a href={ "#" (definitions::ID) } { (definitions::TITLE) }
+        }
+    }
+}
+
+fn summary(report: &Report) -> Markup {
+    let count =
+        |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    html! {
+        p {
+            (count(report.logs, "log")) ", " (count(report.tables().count(), "table")) ", "
+            (count(report.figures().count(), "figure")) "."
+        }
+        @if !report.warnings.is_empty() {
+            details.warnings open {
+                summary { (count(report.warnings.len(), "warning")) }
+                ul {
+                    @for warning in &report.warnings { li { (warning) "." } }
+                }
+            }
+        }
+    }
+}
+
+fn sections(report: &Report) -> Markup {
+    // The script finds a figure's data by its number in the whole page.
+    let mut figures = 0..;
+    html! {
+        @for section in &report.sections {
+            @let heading = format!("h-{}", section.id);
+            section id=(section.id) aria-labelledby=(heading) {
+                h2 id=(heading) { (section.title) }
+                p.intro { (section.intro) }
+                "\n"
+                @for item in &section.items {
+                    @match item {
+                        Item::Table(table) => (table_part(table)),
+                        Item::Figure(figure) => (figure_part(figure, figures.next())),
+                        Item::Gallery(cards) => (gallery::render(cards)),
+                    }
+                    "\n"
+                }
+            }
+            "\n"
+        }
+    }
+}
+
+fn table_part(table: &Table) -> Markup {
+    html! {
+        div.part {
+            h3 { (table.title) }
+            div.scroll tabindex="0" role="region" aria-label=(table.title) {
+                (table.markup())
+            }
+            (below("tables", &table.id, &["md", "tex", "csv"], &table.caption, &table.guarantee))
+        }
+    }
+}
+
+fn figure_part(figure: &Figure, number: Option<usize>) -> Markup {
+    let words = format!("{}. Arrow keys read the values.", figure.title);
+    let series = figure.series.iter().enumerate();
+    html! {
+        figure.part id={ "f-" (figure.id) } data-figure=[number] {
+            h3 { (figure.title) }
+            div.plot tabindex="0" role="group" aria-label=(words) {
+                (PreEscaped(figure.to_inline_svg()))
+                div.tip role="status" hidden {}
+            }
+            div.switches role="group" aria-label="lines shown" {
+                // One line alone needs no switch.
+                @for (at, series) in series.filter(|_| figure.series.len() > 1) {
+                    button type="button" aria-pressed="true" data-series=(at)
+                        class={ "s" (series.style % COLOURS.len()) } { (series.name) }
+                }
+            }
+            figcaption {
+                (below("figures", &figure.id, &["svg", "png", "csv"], &figure.caption, &figure.guarantee))
+            }
+        }
+    }
+}
+
+/// What stands below a table or figure: what it shows, what it guarantees, and
+/// its files.
+fn below(folder: &str, id: &str, extensions: &[&str], caption: &str, guarantee: &str) -> Markup {
+    html! {
+        p.caption { (caption) }
+        p.guarantee { b { "Guarantee:" } " " (guarantee) "." }
+        p.files {
+            @for extension in extensions {
+                a href={ (folder) "/" (id) "." (extension) } { (extension.to_uppercase()) } " "
+            }
+        }
+    }
+}
+
+/// What the script needs of the figures, as JSON.
+fn data(report: &Report) -> String {
+    let figures: Vec<Value> = report.figures().map(figure_data).collect();
+    // `<` only inside strings: `</script>` cannot end the element.
+    json!({ "figures": figures })
+        .to_string()
+        .replace('<', "\\u003c")
+}
+
+/// One figure for the script; values rounded to what a reader can use.
 fn figure_data(figure: &Figure) -> Value {
     let short = |value: f64| format!("{value:.6e}").parse::<f64>().unwrap_or(value);
     let axis = |axis: &Axis| {

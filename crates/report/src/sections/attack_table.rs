@@ -2,21 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::{AttackRow, Kind};
+use record::LogKind;
 
 use super::attacks::{Outcome, attack_rows, attacked, outcome};
 use super::{Context, slug};
-use crate::Warning;
-use crate::load::{Log, Rows};
+use crate::ReportWarning;
+use crate::load::{LoadedLog, LoadedRows};
 use crate::names;
 use crate::options::AttackConvention;
 use crate::statistics::{mean, median};
 use crate::table::{Best, Cell, Column, Format, Table};
 
 /// The distances that the paper's tables average: see [`AttackConvention::Paper`].
-fn paper_distances(log: &Log) -> Vec<f64> {
-    let attacked = attacked(log);
-    let last = log.column(AttackRow::LAST_L2);
+fn paper_distances(log: &LoadedLog) -> Vec<f64> {
     let pgd = log.manifest.procedure.starts_with("pgd");
     let mut out: Vec<f64> = attack_rows(log)
         .iter()
@@ -26,9 +24,7 @@ fn paper_distances(log: &Log) -> Vec<f64> {
             } else if row.success {
                 row.l2
             } else if pgd {
-                let tried = last
-                    .map(|column| row.extra[column])
-                    .filter(|tried| tried.is_finite());
+                let tried = Some(row.last_l2).filter(|tried| tried.is_finite());
                 tried.or_else(|| log.setting("eps")).unwrap_or(4.0)
             } else {
                 0.0
@@ -42,13 +38,14 @@ fn paper_distances(log: &Log) -> Vec<f64> {
 /// One line of the table: a model with at most one log of each column.
 #[derive(Default)]
 struct Line<'a> {
-    lbound: Option<&'a Log>,
-    attacks: BTreeMap<&'a str, &'a Log>,
+    lbound: Option<&'a LoadedLog>,
+    attacks: BTreeMap<&'a str, &'a LoadedLog>,
 }
 
 /// One row for each model, its L-bound and attack logs side by side.
-pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Table {
-    names::sort(&mut logs);
+pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) -> Table {
+    let methods = &context.options.methods;
+    names::sort(methods, &mut logs);
     let mut lines: Vec<(&str, Line<'_>)> = Vec::new();
     for log in &logs {
         let (model, procedure) = (
@@ -56,7 +53,7 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Tab
             log.manifest.procedure.as_str(),
         );
         let free = |line: &Line<'_>| match log.manifest.kind {
-            Kind::Lbound => line.lbound.is_none(),
+            LogKind::Lbound => line.lbound.is_none(),
             _ => !line.attacks.contains_key(procedure),
         };
         let at = lines
@@ -67,11 +64,11 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Tab
             lines.len() - 1
         });
         match log.manifest.kind {
-            Kind::Lbound => lines[at].1.lbound = Some(log),
+            LogKind::Lbound => lines[at].1.lbound = Some(log),
             _ => _ = lines[at].1.attacks.insert(procedure, log),
         }
     }
-    let lead: Vec<&Log> = lines
+    let lead: Vec<&LoadedLog> = lines
         .iter()
         .filter_map(|(_, line)| line.attacks.values().next().copied().or(line.lbound))
         .collect();
@@ -82,7 +79,7 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Tab
     // PGD before DDN, as the paper has it.
     let procedures: Vec<&str> = procedures.into_iter().rev().collect();
     let has_lbound = lines.iter().any(|(_, line)| line.lbound.is_some());
-    let rows: Vec<Vec<Cell>> = names::names(&lead)
+    let rows: Vec<Vec<Cell>> = names::names(methods, &lead)
         .into_iter()
         .zip(&lines)
         .map(|(name, (_, line))| {
@@ -115,11 +112,11 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&Log>) -> Tab
 }
 
 /// `L-bound: approximate ...; DDN, PGD: empirical`.
-fn guarantee_by_kind(logs: &[&Log]) -> String {
+fn guarantee_by_kind(logs: &[&LoadedLog]) -> String {
     let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for log in logs {
         let kind = match log.manifest.kind {
-            Kind::Lbound => "L-bound".to_owned(),
+            LogKind::Lbound => "L-bound".to_owned(),
             _ => log.manifest.procedure.to_uppercase(),
         };
         kinds
@@ -176,8 +173,8 @@ fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) 
     caption
 }
 
-fn lbound_cells(log: Option<&Log>) -> [Cell; 4] {
-    let Some(Rows::Lbound(rows)) = log.map(|log| &log.rows) else {
+fn lbound_cells(log: Option<&LoadedLog>) -> [Cell; 4] {
+    let Some(LoadedRows::Lbound(rows)) = log.map(|log| &log.rows) else {
         return [const { Cell::Missing }; 4];
     };
     let mut all: Vec<f64> = rows.iter().map(|row| row.radius.max(0.0)).collect();
@@ -186,7 +183,7 @@ fn lbound_cells(log: Option<&Log>) -> [Cell; 4] {
     [median(positive), mean(positive), median(&all), mean(&all)].map(Cell::number)
 }
 
-fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&Log>) -> [Cell; 3] {
+fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&LoadedLog>) -> [Cell; 3] {
     let Some(log) = log else {
         return [const { Cell::Missing }; 3];
     };
@@ -212,7 +209,7 @@ fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&Log>) -> [Ce
 
 /// DDN shrinks its ball by a fixed factor a step, so few steps cannot reach
 /// small distances: many results then share the smallest one.
-fn warn_floor(context: &mut Context<'_>, name: &str, log: &Log, distances: &[f64]) {
+fn warn_floor(context: &mut Context<'_>, name: &str, log: &LoadedLog, distances: &[f64]) {
     let Some(&floor) = distances.first() else {
         return;
     };
@@ -221,7 +218,7 @@ fn warn_floor(context: &mut Context<'_>, name: &str, log: &Log, distances: &[f64
         && distances.len() >= 20
         && 10 * count > distances.len()
     {
-        context.warnings.push(Warning::AttackFloor {
+        context.warnings.push(ReportWarning::AttackFloor {
             model: name.into(),
             attack: "DDN".into(),
             count,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use record::{AttackRow, Kind};
+use record::{AttackRow, LogKind};
 
 use super::{Context, Group, Item, Section, attack_table, distances, guarantees, slug};
 use crate::figure::{Axis, Figure, Series};
-use crate::load::{Log, Rows};
+use crate::load::{LoadedLog, LoadedRows};
 use crate::names;
 
 const POINTS: usize = 200;
@@ -16,7 +16,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
     let mut keys: BTreeSet<(String, u64)> = BTreeSet::new();
     for log in context.logs {
-        if matches!(log.manifest.kind, Kind::Attack | Kind::Lbound) {
+        if matches!(log.manifest.kind, LogKind::Attack | LogKind::Lbound) {
             keys.insert((log.data(), log.top_k()));
         }
     }
@@ -26,17 +26,17 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
         } else {
             format!("{data}, top-{top_k}")
         };
-        let logs: Vec<&Log> = context
+        let logs: Vec<&LoadedLog> = context
             .logs
             .iter()
             .filter(|log| log.data() == data && log.top_k() == top_k)
-            .filter(|log| matches!(log.manifest.kind, Kind::Attack | Kind::Lbound))
+            .filter(|log| matches!(log.manifest.kind, LogKind::Attack | LogKind::Lbound))
             .collect();
-        let differences = distances::table(&title, logs.clone());
+        let differences = distances::table(context, &title, logs.clone());
         items.push(Item::Table(attack_table::table(context, &title, logs)));
         items.extend(differences.map(Item::Table));
     }
-    for group in context.groups(Kind::Attack, false) {
+    for group in context.groups(LogKind::Attack, false) {
         let procedures: BTreeSet<&str> = group
             .logs
             .iter()
@@ -59,32 +59,20 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
 }
 
 /// The rows of an attack log, without images whose label was the target.
-pub fn attack_rows(log: &Log) -> Vec<&AttackRow> {
-    let Rows::Attack(rows) = &log.rows else {
+pub fn attack_rows(log: &LoadedLog) -> Vec<&AttackRow> {
+    let LoadedRows::Attack(rows) = &log.rows else {
         return Vec::new();
     };
-    let target = log.column(AttackRow::TARGET);
-    let left_out = |row: &AttackRow| target.is_some_and(|at| row.extra[at] == f64::from(row.label));
+    let left_out = |row: &&AttackRow| row.target == Some(row.label);
     rows.iter().filter(|row| !left_out(row)).collect()
 }
 
 /// Whether there was something to attack: the model gets the clean image right,
 /// or, in a targeted attack, does not see the target in it.
-pub fn attacked(log: &Log) -> impl Fn(&AttackRow) -> bool + use<> {
-    let targeted = log.column(AttackRow::TARGET).is_some();
-    let right = clean_right(log);
-    move |row| match targeted {
-        true => !(row.success && row.l2 == 0.0),
-        false => right(row),
-    }
-}
-
-/// Whether the model gets the unattacked image right.
-pub fn clean_right(log: &Log) -> impl Fn(&AttackRow) -> bool + use<> {
-    let column = log.column(AttackRow::CLEAN_CORRECT);
-    move |row| match column {
-        Some(column) => row.extra[column] > 0.5,
-        None => row.clean_predict == Some(row.label),
+pub fn attacked(row: &AttackRow) -> bool {
+    match row.target {
+        Some(_) => !(row.success && row.l2 == 0.0),
+        None => row.clean_right(),
     }
 }
 
@@ -99,11 +87,10 @@ pub struct Outcome {
 }
 
 /// Counts an attack log.
-pub fn outcome(log: &Log) -> Outcome {
+pub fn outcome(log: &LoadedLog) -> Outcome {
     let rows = attack_rows(log);
-    let tried = attacked(log);
-    let attacked: Vec<&AttackRow> = rows.iter().copied().filter(|row| tried(row)).collect();
-    let mut distances: Vec<f64> = attacked
+    let tried: Vec<&AttackRow> = rows.iter().copied().filter(|row| attacked(row)).collect();
+    let mut distances: Vec<f64> = tried
         .iter()
         .filter(|row| row.success)
         .map(|row| row.l2)
@@ -111,13 +98,13 @@ pub fn outcome(log: &Log) -> Outcome {
     distances.sort_unstable_by(f64::total_cmp);
     Outcome {
         images: rows.len(),
-        wrong: rows.len() - attacked.len(),
+        wrong: rows.len() - tried.len(),
         distances,
     }
 }
 
 fn figure(context: &Context<'_>, group: &Group<'_>, procedure: &str) -> Figure {
-    let mut logs: Vec<&Log> = group.logs.clone();
+    let mut logs: Vec<&LoadedLog> = group.logs.clone();
     logs.retain(|log| log.manifest.procedure == procedure);
     let outcomes: Vec<Outcome> = logs.iter().map(|log| outcome(log)).collect();
     let farthest = outcomes
@@ -129,7 +116,7 @@ fn figure(context: &Context<'_>, group: &Group<'_>, procedure: &str) -> Figure {
     let high = x.high;
     let series = logs
         .iter()
-        .zip(names::names(&logs))
+        .zip(names::names(&context.options.methods, &logs))
         .zip(&outcomes)
         .map(|((log, name), found)| {
             let point = |at: usize| {

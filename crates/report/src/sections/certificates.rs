@@ -1,7 +1,5 @@
 //! Other certificates from the same counts.
 
-use record::CertifyRow;
-
 use super::{Group, certified::rows};
 use crate::figure::{Axis, Figure, Series};
 
@@ -11,14 +9,8 @@ const POINTS: usize = 200;
 pub fn figure(group: &Group<'_>) -> Option<Figure> {
     let mut points: Vec<[f64; 4]> = Vec::new();
     for log in &group.logs {
-        let columns = log
-            .column(CertifyRow::LECUYER)
-            .zip(log.column(CertifyRow::LI));
-        let Some((lecuyer, li)) = columns else {
-            continue;
-        };
         for row in rows(log).iter().filter(|row| row.predict.is_some()) {
-            let point = [row.p_lower, row.radius, row.extra[lecuyer], row.extra[li]];
+            let point = [row.p_lower, row.radius, row.lecuyer, row.li];
             if point.iter().all(|value| value.is_finite()) {
                 points.push(point);
             }

@@ -1,23 +1,23 @@
 //! Certified accuracy: tables, curves, other certificates from the same counts.
 
-use record::{CertifyRow, Guarantee, Kind};
+use record::{CertifyRow, Guarantee, LogKind};
 
 use super::{Context, Group, Item, Section, certificates, compare};
-use crate::Warning;
+use crate::ReportWarning;
 use crate::figure::{Axis, Figure, Series, nice_step};
-use crate::load::{Log, Rows};
+use crate::load::{LoadedLog, LoadedRows};
 use crate::names::averages;
 use crate::options::{Denominator, Options};
-use crate::statistics::{Certified, high_probability_accuracy};
+use crate::statistics::{CertifiedCurve, high_probability_accuracy};
 use crate::table::{Best, Cell, Column, Format, Table};
 
 /// Points of a curve: enough for the eye, few enough for a page.
 const POINTS: usize = 200;
 
 /// The rows of a certification log.
-pub fn rows(log: &Log) -> &[CertifyRow] {
+pub fn rows(log: &LoadedLog) -> &[CertifyRow] {
     match &log.rows {
-        Rows::Certify(rows) => rows,
+        LoadedRows::Certify(rows) => rows,
         _ => &[],
     }
 }
@@ -26,9 +26,10 @@ pub fn rows(log: &Log) -> &[CertifyRow] {
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
     // A log that decides one radius has no curve: `samples` tells about it.
-    let wanted = |log: &Log| log.manifest.kind == Kind::Certify && log.asked_radius().is_none();
+    let wanted =
+        |log: &LoadedLog| log.manifest.kind == LogKind::Certify && log.asked_radius().is_none();
     for group in context.groups_of(true, wanted) {
-        let curves: Vec<Certified> = group.logs.iter().map(|log| curve(log)).collect();
+        let curves: Vec<CertifiedCurve> = group.logs.iter().map(|log| curve(log)).collect();
         let radii = radii(&curves, context.options);
         items.push(Item::Figure(figure(context, &group, &curves)));
         items.push(Item::Table(accuracy_table(
@@ -58,15 +59,15 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     })
 }
 
-fn curve(log: &Log) -> Certified {
-    Certified::new(
+fn curve(log: &LoadedLog) -> CertifiedCurve {
+    CertifiedCurve::new(
         rows(log)
             .iter()
             .map(|row| row.predict.map(|_| (row.radius, row.correct))),
     )
 }
 
-fn accuracy(curve: &Certified, radius: f64, denominator: Denominator) -> Option<f64> {
+fn accuracy(curve: &CertifiedCurve, radius: f64, denominator: Denominator) -> Option<f64> {
     let of = match denominator {
         Denominator::All => curve.images,
         Denominator::NonAbstained => curve.images - curve.abstained,
@@ -75,12 +76,15 @@ fn accuracy(curve: &Certified, radius: f64, denominator: Denominator) -> Option<
 }
 
 /// The step between radii, and the largest radius certified.
-fn step(curves: &[Certified]) -> (f64, f64) {
-    let largest = curves.iter().map(Certified::largest).fold(0.0, f64::max);
+fn step(curves: &[CertifiedCurve]) -> (f64, f64) {
+    let largest = curves
+        .iter()
+        .map(CertifiedCurve::largest)
+        .fold(0.0, f64::max);
     (nice_step(largest / 6.0), largest)
 }
 
-fn radii(curves: &[Certified], options: &Options) -> Vec<f64> {
+fn radii(curves: &[CertifiedCurve], options: &Options) -> Vec<f64> {
     if !options.radii.is_empty() {
         return options.radii.clone();
     }
@@ -101,7 +105,7 @@ fn grid(at: usize, parts: usize, step: f64) -> f64 {
     }
 }
 
-fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[Certified]) -> Figure {
+fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[CertifiedCurve]) -> Figure {
     // A quarter of the table's step ends the axis closely above the largest
     // radius, and every radius of the table stays a point of the curve.
     let (step, largest) = step(curves);
@@ -157,7 +161,7 @@ fn radius_columns(radii: &[f64], best: Best) -> impl Iterator<Item = Column> {
 fn accuracy_table(
     context: &Context<'_>,
     group: &Group<'_>,
-    curves: &[Certified],
+    curves: &[CertifiedCurve],
     radii: &[f64],
 ) -> Table {
     let denominator = context.options.denominator;
@@ -181,7 +185,7 @@ fn accuracy_table(
         row.push(Cell::number(Some(
             curve.abstained as f64 / curve.images as f64,
         )));
-        row.push(Cell::number(clean_accuracy(group.logs[at], context.logs)));
+        row.push(Cell::number(clean_accuracy(context, group.logs[at])));
         row.push(Cell::Number(curve.images as f64));
         row
     };
@@ -204,33 +208,33 @@ fn accuracy_table(
 /// Clean accuracy of the same model on the same data: from the log itself, whose
 /// clean pass is how a deterministic model classifies, or from an L-bound or attack
 /// log beside it.
-fn clean_accuracy(log: &Log, all: &[Log]) -> Option<f64> {
+fn clean_accuracy(context: &Context<'_>, log: &LoadedLog) -> Option<f64> {
     let share = |right: usize, of: usize| (of > 0).then(|| right as f64 / of as f64);
-    let averages = averages(&log.manifest.method);
-    let column = log.column(CertifyRow::CLEAN_CORRECT);
-    if let Some(column) = column.filter(|_| !averages) {
-        let rows = rows(log);
-        return share(
-            rows.iter().filter(|row| row.extra[column] > 0.5).count(),
-            rows.len(),
-        );
+    let averages = averages(&context.options.methods, &log.manifest.method);
+    let rows = rows(log);
+    if !averages && rows.iter().any(|row| row.clean_correct.is_some()) {
+        let right = rows.iter().filter(|row| row.clean_correct == Some(true));
+        return share(right.count(), rows.len());
     }
-    let same = |other: &&Log| {
+    let same = |other: &&LoadedLog| {
         other.manifest.model.sha256 == log.manifest.model.sha256
             && other.data() == log.data()
             && other.top_k() == log.top_k()
             && (!averages || other.setting("samples").is_none_or(|samples| samples > 1.0))
     };
+    let all = context.logs;
     let lbound = all.iter().filter(same).find_map(|other| match &other.rows {
-        Rows::Lbound(rows) => share(rows.iter().filter(|row| row.correct).count(), rows.len()),
+        LoadedRows::Lbound(rows) => {
+            share(rows.iter().filter(|row| row.correct).count(), rows.len())
+        }
         _ => None,
     });
     lbound.or_else(|| {
         all.iter().filter(same).find_map(|other| match &other.rows {
-            Rows::Attack(rows) => {
-                let right = super::attacks::clean_right(other);
-                share(rows.iter().filter(|row| right(row)).count(), rows.len())
-            }
+            LoadedRows::Attack(rows) => share(
+                rows.iter().filter(|row| row.clean_right()).count(),
+                rows.len(),
+            ),
             _ => None,
         })
     })
@@ -239,14 +243,14 @@ fn clean_accuracy(log: &Log, all: &[Log]) -> Option<f64> {
 fn high_probability_table(
     options: &Options,
     group: &Group<'_>,
-    curves: &[Certified],
+    curves: &[CertifiedCurve],
     radii: &[f64],
 ) -> Table {
     let row = |at: usize| {
         let curve = &curves[at];
         let mut row = vec![Cell::Text(group.names[at].clone())];
         row.extend(radii.iter().map(|&radius| {
-            let Guarantee::SoundSmoothed { alpha } = group.logs[at].manifest.guarantee else {
+            let Guarantee::SoundSmoothed { alpha, .. } = group.logs[at].manifest.guarantee else {
                 return Cell::Missing;
             };
             let accuracy = curve.count(radius) as f64 / curve.images as f64;
@@ -277,8 +281,8 @@ fn high_probability_table(
     }
 }
 
-fn warn(group: &Group<'_>, warnings: &mut Vec<Warning>) {
-    let images = |log: &Log| {
+fn warn(group: &Group<'_>, warnings: &mut Vec<ReportWarning>) {
+    let images = |log: &LoadedLog| {
         let mut images: Vec<u64> = rows(log).iter().map(|row| row.idx).collect();
         images.sort_unstable();
         images
@@ -288,7 +292,7 @@ fn warn(group: &Group<'_>, warnings: &mut Vec<Warning>) {
     {
         let first = images(first);
         if rest.iter().any(|log| images(log) != first) {
-            warnings.push(Warning::ImagesDiffer {
+            warnings.push(ReportWarning::ImagesDiffer {
                 group: group.title.clone(),
             });
         }
@@ -301,7 +305,7 @@ fn warn(group: &Group<'_>, warnings: &mut Vec<Warning>) {
     if let Some(first) = hashes.next()
         && hashes.any(|hash| hash != first)
     {
-        warnings.push(Warning::DataDiffers {
+        warnings.push(ReportWarning::DataDiffers {
             data: group.logs[0].data(),
         });
     }

@@ -1,7 +1,7 @@
 //! The difference of two models, paired over images.
 
 use super::{Group, certified::rows};
-use crate::load::Log;
+use crate::load::LoadedLog;
 use crate::statistics::{Paired, mean_difference, paired_difference};
 use crate::table::{Best, Cell, Column, Format, Table};
 
@@ -60,7 +60,7 @@ pub fn table(group: &Group<'_>, radii: &[f64]) -> Option<Table> {
     })
 }
 
-fn outcomes(log: &Log) -> Vec<Outcome> {
+fn outcomes(log: &LoadedLog) -> Vec<Outcome> {
     let mut out: Vec<Outcome> = rows(log)
         .iter()
         .map(|row| {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::attacks::{attack_rows, attacked};
 use super::compare::EACH_WITH_EACH;
-use super::{guarantees, slug};
-use crate::load::{Log, Rows};
+use super::{Context, guarantees, slug};
+use crate::load::{LoadedLog, LoadedRows};
 use crate::names;
 use crate::statistics::median_difference;
 use crate::table::{Best, Cell, Column, Format, Table};
@@ -22,17 +22,16 @@ fn order(procedure: &str) -> usize {
 /// nothing.
 type Distances = BTreeMap<(u64, u32), f64>;
 
-fn distances(log: &Log) -> Distances {
+fn distances(log: &LoadedLog) -> Distances {
     match &log.rows {
-        Rows::Lbound(rows) => {
+        LoadedRows::Lbound(rows) => {
             let radius = |right: bool, radius: f64| if right { radius.max(0.0) } else { 0.0 };
             let each = rows.iter();
             each.map(|row| ((row.idx, row.label), radius(row.correct, row.radius)))
                 .collect()
         }
         _ => {
-            let tried = attacked(log);
-            let distance = |row: &record::AttackRow| match (tried(row), row.success) {
+            let distance = |row: &record::AttackRow| match (attacked(row), row.success) {
                 (false, _) => 0.0,
                 (true, true) => row.l2,
                 (true, false) => f64::INFINITY,
@@ -46,20 +45,21 @@ fn distances(log: &Log) -> Distances {
 
 /// Median difference of each distance for the pairs of models, or `None` where
 /// there is no pair.
-pub fn table(title: &str, mut logs: Vec<&Log>) -> Option<Table> {
-    names::sort(&mut logs);
+pub fn table(context: &Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) -> Option<Table> {
+    let methods = &context.options.methods;
+    names::sort(methods, &mut logs);
     let mut procedures: Vec<&str> = logs.iter().map(|l| l.manifest.procedure.as_str()).collect();
     procedures.sort_unstable_by_key(|name| (order(name), *name));
     procedures.dedup();
-    let mut models: Vec<(&str, &Log)> = Vec::new();
+    let mut models: Vec<(&str, &LoadedLog)> = Vec::new();
     for &log in &logs {
         let hash = log.manifest.model.sha256.as_str();
         if models.iter().all(|(known, _)| *known != hash) {
             models.push((hash, log));
         }
     }
-    let named: Vec<&Log> = models.iter().map(|(_, log)| *log).collect();
-    let names = names::names(&named);
+    let named: Vec<&LoadedLog> = models.iter().map(|(_, log)| *log).collect();
+    let names = names::names(methods, &named);
     let of = |model: usize, procedure: &str| {
         let mut found = logs.iter().filter(|log| {
             log.manifest.model.sha256 == models[model].0 && log.manifest.procedure == procedure

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use record::{FidelityRow, Kind};
+use record::{FidelityRow, LogKind};
 
 use super::{Context, Group, Item, Section};
 use crate::figure::{Axis, Figure, Series};
-use crate::load::{Log, Rows};
+use crate::load::{LoadedLog, LoadedRows};
 use crate::statistics::mean;
 use crate::table::{Best, Cell, Column, Format, Table};
 
@@ -15,7 +15,7 @@ const POINTS: usize = 200;
 /// Fidelity, one section for all groups.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
-    for group in context.groups(Kind::Fidelity, true) {
+    for group in context.groups(LogKind::Fidelity, true) {
         items.push(Item::Table(table(&group)));
         items.push(Item::Figure(distances(context, &group)));
         items.extend(by_sigma(context, &group).map(Item::Figure));
@@ -31,14 +31,14 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     })
 }
 
-fn rows(log: &Log) -> &[FidelityRow] {
+fn rows(log: &LoadedLog) -> &[FidelityRow] {
     match &log.rows {
-        Rows::Fidelity(rows) => rows,
+        LoadedRows::Fidelity(rows) => rows,
         _ => &[],
     }
 }
 
-fn mean_of(log: &Log, value: impl Fn(&FidelityRow) -> f64) -> Option<f64> {
+fn mean_of(log: &LoadedLog, value: impl Fn(&FidelityRow) -> f64) -> Option<f64> {
     mean(
         &rows(log)
             .iter()
@@ -50,16 +50,18 @@ fn mean_of(log: &Log, value: impl Fn(&FidelityRow) -> f64) -> Option<f64> {
 
 /// (sigma, mean distance of v from the average at that sigma), ascending; the
 /// log's own sigma among them.
-fn curve(log: &Log) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = log
-        .extra
+fn curve(log: &LoadedLog) -> Vec<(f64, f64)> {
+    // LoadedRows of one log have the same levels.
+    let levels = rows(log).first().map_or(&[][..], |row| &row.levels);
+    let mut points: Vec<(f64, f64)> = levels
         .iter()
         .enumerate()
-        .filter_map(|(at, name)| {
-            Some((
-                FidelityRow::sigma_of(name)?,
-                mean_of(log, |row| row.extra[at])?,
-            ))
+        .filter_map(|(at, level)| {
+            let distance = |row: &FidelityRow| {
+                let level = row.levels.get(at);
+                level.map_or(f64::NAN, |level| level.logits.v_distance)
+            };
+            Some((level.sigma, mean_of(log, distance)?))
         })
         .collect();
     if let Some(sigma) = log.manifest.sigma
@@ -71,14 +73,14 @@ fn curve(log: &Log) -> Vec<(f64, f64)> {
     points
 }
 
-fn best_sigma(log: &Log) -> Option<f64> {
+fn best_sigma(log: &LoadedLog) -> Option<f64> {
     let curve = curve(log);
     let best = curve.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     (curve.len() > 1).then_some(best.0)
 }
 
 fn table(group: &Group<'_>) -> Table {
-    let row = |(log, name): (&&Log, &String)| {
+    let row = |(log, name): (&&LoadedLog, &String)| {
         let v = mean_of(log, |row| row.v_distance);
         let f = mean_of(log, |row| row.f_distance);
         vec![
@@ -116,13 +118,13 @@ fn table(group: &Group<'_>) -> Table {
 }
 
 fn distances(context: &Context<'_>, group: &Group<'_>) -> Figure {
-    let sorted = |log: &Log, value: fn(&FidelityRow) -> f64| {
+    let sorted = |log: &LoadedLog, value: fn(&FidelityRow) -> f64| {
         let mut values: Vec<f64> = rows(log).iter().map(value).collect();
         values.sort_unstable_by(f64::total_cmp);
         values
     };
     let mut lines: Vec<(String, usize, Vec<f64>)> = Vec::new();
-    let mut references: BTreeMap<String, &Log> = BTreeMap::new();
+    let mut references: BTreeMap<String, &LoadedLog> = BTreeMap::new();
     for (log, name) in group.logs.iter().zip(&group.names) {
         lines.push((
             name.clone(),

@@ -14,14 +14,14 @@ pub mod training;
 
 use std::collections::BTreeMap;
 
-use record::Kind;
+use record::LogKind;
 
 use crate::figure::Figure;
 use crate::gallery::Card;
-use crate::load::Log;
+use crate::load::LoadedLog;
 use crate::names::{self, Styles};
 use crate::table::Table;
-use crate::{Options, Warning};
+use crate::{Options, ReportWarning};
 
 /// A part of the report.
 #[derive(Debug)]
@@ -50,13 +50,13 @@ pub enum Item {
 /// What the sections work on.
 pub struct Context<'a> {
     /// All logs.
-    pub logs: &'a [Log],
+    pub logs: &'a [LoadedLog],
     /// The user's choices.
     pub options: &'a Options,
     /// Colours of the models.
     pub styles: Styles,
     /// What the reader should know.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ReportWarning>,
 }
 
 /// Logs that may stand in one table: same data set, sigma and k, in the order
@@ -67,20 +67,20 @@ pub struct Group<'a> {
     /// The same for file names and anchors.
     pub slug: String,
     /// The logs.
-    pub logs: Vec<&'a Log>,
+    pub logs: Vec<&'a LoadedLog>,
     /// Their names.
     pub names: Vec<String>,
 }
 
 impl<'a> Context<'a> {
     /// The logs of a kind by data set and k, and by sigma where that is asked.
-    pub fn groups(&self, kind: Kind, by_sigma: bool) -> Vec<Group<'a>> {
+    pub fn groups(&self, kind: LogKind, by_sigma: bool) -> Vec<Group<'a>> {
         self.groups_of(by_sigma, |log| log.manifest.kind == kind)
     }
 
     /// Some logs by data set and k, and by sigma where that is asked.
-    pub fn groups_of(&self, by_sigma: bool, wanted: impl Fn(&Log) -> bool) -> Vec<Group<'a>> {
-        let mut groups: BTreeMap<(String, u64, u64), Vec<&Log>> = BTreeMap::new();
+    pub fn groups_of(&self, by_sigma: bool, wanted: impl Fn(&LoadedLog) -> bool) -> Vec<Group<'a>> {
+        let mut groups: BTreeMap<(String, u64, u64), Vec<&LoadedLog>> = BTreeMap::new();
         for log in self.logs.iter().filter(|log| wanted(log)) {
             // Sigma is not negative, so its bits sort as it does.
             let sigma = if by_sigma {
@@ -96,7 +96,7 @@ impl<'a> Context<'a> {
         groups
             .into_iter()
             .map(|((data, sigma, top_k), mut logs)| {
-                names::sort(&mut logs);
+                names::sort(&self.options.methods, &mut logs);
                 let sigma = f64::from_bits(sigma);
                 let mut title = data;
                 if sigma > 0.0 {
@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
                 Group {
                     slug: slug(&title),
                     title,
-                    names: names::names(&logs),
+                    names: names::names(&self.options.methods, &logs),
                     logs,
                 }
             })
@@ -124,7 +124,7 @@ impl Group<'_> {
 }
 
 /// The different guarantees of some logs.
-pub fn guarantees(logs: &[&Log]) -> String {
+pub fn guarantees(logs: &[&LoadedLog]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for log in logs {
         let text = log.manifest.guarantee.to_string();

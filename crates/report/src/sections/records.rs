@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::{Context, Item, Section};
-use crate::load::Log;
+use crate::load::LoadedLog;
 use crate::names;
 use crate::table::{Best, Cell, Column, Format, Table};
 
 /// A table of all logs: file, what it is, hashes, seed, guarantee.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
-    let mut logs: Vec<&Log> = context.logs.iter().collect();
+    let mut logs: Vec<&LoadedLog> = context.logs.iter().collect();
     logs.sort_by(|a, b| a.path.cmp(&b.path));
     let folder = common_folder(&logs);
-    let row = |log: &&Log| {
+    let row = |log: &&LoadedLog| {
         let manifest = &log.manifest;
         let text = |text: &str| Cell::Text(text.to_owned());
         let hash = |hash: &str| match log.published {
@@ -31,7 +31,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
                 kind if kind == manifest.procedure => kind,
                 kind => format!("{kind} ({})", manifest.procedure),
             }),
-            text(names::method_name(&manifest.method).1),
+            text(names::method_name(&context.options.methods, &manifest.method).1),
             text(&log.data()),
             Cell::number(manifest.sigma),
             Cell::Number(log.len() as f64),
@@ -42,7 +42,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             },
             hash(&manifest.model.sha256),
             hash(&manifest.data.sha256),
-            text(&manifest.guarantee.to_string()),
+            text(&manifest.guarantee.brief()),
             text(&manifest.versions.program),
         ]
     };
@@ -74,7 +74,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
 }
 
 /// The folder that all logs are in.
-fn common_folder(logs: &[&Log]) -> PathBuf {
+fn common_folder(logs: &[&LoadedLog]) -> PathBuf {
     let mut folders = logs.iter().filter_map(|log| log.path.parent());
     let first = folders.next().map(Path::to_path_buf).unwrap_or_default();
     folders.fold(first, |common, folder| {

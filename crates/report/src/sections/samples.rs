@@ -1,6 +1,6 @@
 //! Noise samples spent: what anytime certification saves.
 
-use record::Kind;
+use record::LogKind;
 
 use super::certified::rows;
 use super::timing::samples;
@@ -15,7 +15,7 @@ const POINTS: usize = 200;
 /// images differ in what they cost.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
-    for group in context.groups(Kind::Certify, true) {
+    for group in context.groups(LogKind::Certify, true) {
         items.extend(savings(&group).map(Item::Table));
         let spent: Vec<Option<Vec<f64>>> = group
             .logs
@@ -83,7 +83,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
 fn savings(group: &Group<'_>) -> Option<Table> {
     let logs = group.logs.iter().zip(&group.names);
     let anytime = logs.filter(|(log, _)| log.manifest.procedure == "anytime");
-    let row = |(log, name): (&&crate::load::Log, &String)| {
+    let row = |(log, name): (&&crate::load::LoadedLog, &String)| {
         let rows = rows(log);
         let asked = log.asked_radius();
         let radius = asked.unwrap_or(0.0);

@@ -1,16 +1,16 @@
 //! Seconds and noise samples per image.
 
-use record::{CertifyRow, Kind};
+use record::LogKind;
 
 use super::{Context, Item, Section, certified};
-use crate::load::{Log, Rows};
+use crate::load::{LoadedLog, LoadedRows};
 use crate::statistics::mean;
 use crate::table::{Best, Cell, Column, Format, Table};
 
 /// The paper's timing table, measured.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
-    for group in context.groups(Kind::Certify, true) {
+    for group in context.groups(LogKind::Certify, true) {
         let rows: Vec<Vec<Cell>> = group
             .logs
             .iter()
@@ -62,22 +62,25 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     })
 }
 
-fn certify_seconds(log: &Log) -> Option<f64> {
+fn certify_seconds(log: &LoadedLog) -> Option<f64> {
     let seconds = certified::rows(log).iter().filter_map(|row| row.time);
     mean(&seconds.map(|time| time.as_secs_f64()).collect::<Vec<_>>())
 }
 
 /// From the certification log itself, or from the L-bound log of the same model.
-fn classify_seconds(log: &Log, all: &[Log]) -> Option<f64> {
-    if let Some(column) = log.column(CertifyRow::CLASSIFY_TIME) {
-        let seconds = certified::rows(log).iter().map(|row| row.extra[column]);
-        return mean(&seconds.filter(|time| time.is_finite()).collect::<Vec<_>>());
+fn classify_seconds(log: &LoadedLog, all: &[LoadedLog]) -> Option<f64> {
+    let times = certified::rows(log)
+        .iter()
+        .filter_map(|row| row.classify_time);
+    let seconds: Vec<f64> = times.map(|time| time.as_secs_f64()).collect();
+    if !seconds.is_empty() {
+        return mean(&seconds);
     }
-    let same = |other: &&Log| {
+    let same = |other: &&LoadedLog| {
         other.manifest.model.sha256 == log.manifest.model.sha256 && other.data() == log.data()
     };
     all.iter().filter(same).find_map(|other| match &other.rows {
-        Rows::Lbound(rows) => {
+        LoadedRows::Lbound(rows) => {
             let seconds = rows
                 .iter()
                 .filter_map(|row| row.time)
@@ -89,14 +92,15 @@ fn classify_seconds(log: &Log, all: &[Log]) -> Option<f64> {
 }
 
 /// Noise samples spent on each image, where the log says.
-pub fn samples(log: &Log) -> Option<Vec<f64>> {
+pub fn samples(log: &LoadedLog) -> Option<Vec<f64>> {
     let rows = certified::rows(log);
-    let column = log.column(CertifyRow::SAMPLES);
-    let samples = rows.iter().map(|row| match column {
-        Some(column) => Some(row.extra[column]).filter(|samples| samples.is_finite()),
-        None => row.n.map(|n| n as f64),
-    });
+    // Without that column, the samples that were counted are all that is known.
+    let recorded = rows.iter().any(|row| row.samples.is_some());
+    let samples = rows
+        .iter()
+        .map(|row| if recorded { row.samples } else { row.n });
     samples
+        .map(|samples| samples.map(|samples| samples as f64))
         .collect::<Option<Vec<f64>>>()
         .filter(|samples| !samples.is_empty())
 }

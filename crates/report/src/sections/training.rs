@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{RecordError, RunManifest, Table as Epochs};
+use record::{MethodInfo, RecordError, RunManifest, Tsv};
 use serde_json::Value;
 
 use super::{Context, Item, Section, slug};
 use crate::figure::{Axis, Figure, Series, nice_step};
 use crate::names::{method_name, tell_apart};
-use crate::{ReportError, Warning};
+use crate::{ReportError, ReportWarning};
 
 /// What is worth a figure, by words in the column's name.
 const DRAWN: [&str; 7] = [
@@ -22,7 +22,7 @@ const DRAWN: [&str; 7] = [
 ];
 
 /// A training run.
-pub struct Run {
+pub struct RunRecord {
     /// Where its manifest was read from.
     pub path: PathBuf,
     /// Its manifest.
@@ -32,7 +32,10 @@ pub struct Run {
 }
 
 /// Reads `run.json` and the `epochs.tsv` beside it; `None` before the first epoch.
-pub fn load(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Run>, ReportError> {
+pub fn load(
+    path: &Path,
+    warnings: &mut Vec<ReportWarning>,
+) -> Result<Option<RunRecord>, ReportError> {
     let manifest = RunManifest::read(path)?;
     let epochs = path.with_file_name("epochs.tsv");
     if !epochs.try_exists().map_err(|source| RecordError::Io {
@@ -42,16 +45,16 @@ pub fn load(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Run>, Rep
     })? {
         return Ok(None);
     }
-    let table = Epochs::read(&epochs)?;
+    let table = Tsv::read(&epochs)?;
     if let Some(torn) = table.torn() {
-        warnings.push(Warning::Torn {
+        warnings.push(ReportWarning::Torn {
             path: epochs,
             line: torn.line,
         });
     }
     let (columns, values) = (table.columns().to_vec(), table.numbers()?);
     let started = values.first().is_some_and(|column| !column.is_empty());
-    Ok(started.then(|| Run {
+    Ok(started.then(|| RunRecord {
         path: path.into(),
         manifest,
         columns,
@@ -60,10 +63,11 @@ pub fn load(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Run>, Rep
 }
 
 /// One figure for each column worth it, a line for each run.
-pub fn section(context: &mut Context<'_>, runs: &[Run]) -> Option<Section> {
-    let mut order: Vec<&Run> = runs.iter().collect();
-    order.sort_by_key(|run| (method_name(&run.manifest.method).0, &run.path));
-    let names = names(&order);
+pub fn section(context: &mut Context<'_>, runs: &[RunRecord]) -> Option<Section> {
+    let mut order: Vec<&RunRecord> = runs.iter().collect();
+    let methods = &context.options.methods;
+    order.sort_by_key(|run| (method_name(methods, &run.manifest.method).0, &run.path));
+    let names = names(methods, &order);
     let mut columns: Vec<&str> = Vec::new();
     for column in order.iter().flat_map(|run| &run.columns) {
         let drawn = DRAWN
@@ -115,13 +119,13 @@ pub fn section(context: &mut Context<'_>, runs: &[Run]) -> Option<Section> {
     })
 }
 
-fn names(runs: &[&Run]) -> Vec<String> {
+fn names(methods: &[MethodInfo], runs: &[&RunRecord]) -> Vec<String> {
     let base = runs.iter().map(|run| {
         let manifest = &run.manifest;
         manifest
             .label
             .clone()
-            .unwrap_or_else(|| method_name(&manifest.method).1.to_owned())
+            .unwrap_or_else(|| method_name(methods, &manifest.method).1.to_owned())
     });
     let details: Vec<Vec<(String, String)>> = runs
         .iter()

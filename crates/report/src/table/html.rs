@@ -1,69 +1,76 @@
 //! HTML: sortable by the page's script, complete without it.
 
+use maud::{Markup, html};
+
 use super::{Cell, Table};
-use crate::page::escape;
 
 impl Table {
     /// The `<table>` alone; heading, caption and guarantee stand around it.
     pub fn to_html(&self) -> String {
-        let mut out = format!(
-            "<table id=\"t-{0}\" data-table=\"{0}\">\n<thead>\n",
-            self.id
-        );
-        if self.has_groups() {
-            out.push_str("<tr class=\"groups\">");
-            for (group, span) in self.groups() {
-                let tag = if group.is_empty() { "td" } else { "th" };
-                out.push_str(&format!(
-                    "<{tag} colspan=\"{span}\">{}</{tag}>",
-                    escape(group)
-                ));
-            }
-            out.push_str("</tr>\n");
-        }
-        out.push_str("<tr>");
-        for (at, column) in self.columns.iter().enumerate() {
-            let class = if self.is_text(at) {
-                " class=\"text\""
-            } else {
-                ""
-            };
-            let label = escape(&column.full_head());
-            out.push_str(&format!(
-                "<th scope=\"col\"{class} aria-sort=\"none\"><button type=\"button\" \
-                 aria-label=\"sort by {label}\">{}</button></th>",
-                escape(&column.head)
-            ));
-        }
-        out.push_str("</tr>\n</thead>\n<tbody>\n");
-        for row in 0..self.rows.len() {
-            out.push_str("<tr>");
-            for column in 0..self.columns.len() {
-                let (text, bold) = self.shown(row, column);
-                // The interval on a line of its own keeps the columns narrow.
-                let text = match text.split_once(" [") {
-                    Some((value, rest)) if matches!(self.rows[row][column], Cell::Interval(_)) => {
-                        format!("{} <small>[{}</small>", escape(value), escape(rest))
+        self.markup().into_string()
+    }
+
+    pub(crate) fn markup(&self) -> Markup {
+        html! {
+            table id={ "t-" (self.id) } data-table=(self.id) {
+                "\n"
+                thead { "\n"
+                    @if self.has_groups() {
+                        tr.groups {
+                            @for (group, span) in self.groups() {
+                                @if group.is_empty() {
+                                    td colspan=(span) {}
+                                } @else {
+                                    th colspan=(span) { (group) }
+                                }
+                            }
+                        }
+                        "\n"
                     }
-                    _ => escape(&text),
-                };
-                let text = if bold {
-                    format!("<strong>{text}</strong>")
-                } else {
-                    text
-                };
-                let cell = &self.rows[row][column];
-                let value = cell.value().map(|value| format!(" data-value=\"{value}\""));
-                let value = value.unwrap_or_default();
-                out.push_str(&match (cell, column) {
-                    (Cell::Text(_), 0) => format!("<th scope=\"row\">{text}</th>"),
-                    (Cell::Text(_), _) => format!("<td class=\"text\">{text}</td>"),
-                    _ => format!("<td{value}>{text}</td>"),
-                });
+                    tr {
+                        @for (at, column) in self.columns.iter().enumerate() {
+                            th scope="col" class=[self.is_text(at).then_some("text")] aria-sort="none" {
+                                button type="button"
+                                    aria-label={ "sort by " (column.full_head()) } {
+                                    (column.head)
+                                }
+                            }
+                        }
+                    }
+                    "\n"
+                }
+                "\n"
+                tbody { "\n"
+                    @for row in 0..self.rows.len() {
+                        tr { @for column in 0..self.columns.len() { (self.cell(row, column)) } }
+                        "\n"
+                    }
+                }
+                "\n"
             }
-            out.push_str("</tr>\n");
+            "\n"
         }
-        out.push_str("</tbody>\n</table>\n");
-        out
+    }
+
+    fn cell(&self, row: usize, column: usize) -> Markup {
+        let cell = &self.rows[row][column];
+        let (text, bold) = self.shown(row, column);
+        let text = match text.split_once(" [") {
+            // The interval on a line of its own keeps the columns narrow.
+            Some((value, rest)) if matches!(cell, Cell::Interval(_)) => {
+                html! { (value) " " small { "[" (rest) } }
+            }
+            _ => html! { (text) },
+        };
+        let text = html! {
+            @if bold { strong { (text) } } @else { (text) }
+        };
+        html! {
+            @match (cell, column) {
+                (Cell::Text(_), 0) => th scope="row" { (text) },
+                (Cell::Text(_), _) => td.text { (text) },
+                _ => td data-value=[cell.value()] { (text) },
+            }
+        }
     }
 }

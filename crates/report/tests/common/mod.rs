@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::{
-    AttackRow, CertifyRow, DataId, FidelityRow, Gallery, GalleryWriter, Guarantee, Kind, LboundRow,
-    Log, Manifest, ModelId, Pictures, Row, RunManifest, Selection, TableWriter, Versions,
-    format_duration, format_number,
+    About, AttackRow, CertifyRow, DataId, FidelityLevel, FidelityRow, Gallery, GalleryWriter,
+    Guarantee, LboundRow, LevelDistance, Log, LogKind, Manifest, ModelId, Pictures, Row,
+    RunManifest, Selection, TsvWriter, Versions, format_duration, format_number,
 };
-use resvg::tiny_skia::{Pixmap, PremultipliedColorU8};
+use tiny_skia::{Pixmap, PremultipliedColorU8};
 
 pub const SIGMA: f64 = 0.25;
 pub const METHODS: [&str; 4] = ["heat", "smoothadv", "gaussian", "baseline"];
@@ -43,30 +43,33 @@ impl Random {
     }
 }
 
-pub fn manifest(kind: Kind, procedure: &str, method: &str, images: u64) -> Manifest {
+pub fn manifest(kind: LogKind, procedure: &str, method: &str, images: u64) -> Manifest {
     Manifest {
         format: Manifest::FORMAT.into(),
         version: Manifest::VERSION,
-        kind,
         procedure: procedure.into(),
         method: method.into(),
         label: None,
         model: model(method),
-        reference: (kind == Kind::Fidelity).then(|| model("baseline")),
+        reference: (kind == LogKind::Fidelity).then(|| model("baseline")),
         data: data(),
         selection: Selection::all(images),
-        sigma: (kind != Kind::Attack).then_some(SIGMA),
+        sigma: (kind != LogKind::Attack).then_some(SIGMA),
         seed: 0,
         guarantee: match kind {
-            Kind::Certify => Guarantee::SoundSmoothed { alpha: 0.001 },
-            Kind::Lbound => Guarantee::ApproximateIfAverage,
-            Kind::Attack | Kind::Fidelity => Guarantee::Empirical,
+            LogKind::Certify => Guarantee::SoundSmoothed {
+                alpha: 0.001,
+                about: About::TopOne,
+            },
+            LogKind::Lbound => Guarantee::ApproximateIfAverage,
+            _ => Guarantee::Empirical,
         },
         configuration: match kind {
-            Kind::Attack => serde_json::json!({"steps": 20, "eps": 4.0}),
-            Kind::Certify => serde_json::json!({"n0": 100, "n": 10000}),
+            LogKind::Attack => serde_json::json!({"steps": 20, "eps": 4.0}),
+            LogKind::Certify => serde_json::json!({"n0": 100, "n": 10000}),
             _ => serde_json::json!({}),
         },
+        kind,
         versions: Versions {
             program: "0.1.0".into(),
             isa: "avx2".into(),
@@ -96,8 +99,13 @@ fn data() -> DataId {
     }
 }
 
-fn write<R: Row>(path: &Path, manifest: &Manifest, extra: &[&str], mut row: impl FnMut(u64) -> R) {
-    let (mut log, opened) = Log::open(path, manifest, extra).unwrap();
+fn write<R: Row>(
+    path: &Path,
+    manifest: &Manifest,
+    columns: &[impl AsRef<str>],
+    mut row: impl FnMut(u64) -> R,
+) {
+    let (mut log, opened) = Log::open(path, manifest, columns).unwrap();
     for idx in manifest.selection.indices().skip(opened.rows.len()) {
         log.append(&row(idx)).unwrap();
     }
@@ -132,9 +140,9 @@ pub fn write_demo(folder: &Path, images: u64) {
 }
 
 fn certify(run: &Path, method: &str, images: u64, z: &dyn Fn(u64) -> f64) {
-    let manifest = manifest(Kind::Certify, "cohen", method, images);
-    let extra = [CertifyRow::SAMPLES, CertifyRow::LECUYER, CertifyRow::LI];
-    write(&run.join("certify.tsv"), &manifest, &extra, |idx| {
+    let manifest = manifest(LogKind::Certify, "cohen", method, images);
+    let path = run.join("certify.tsv");
+    write(&path, &manifest, CertifyRow::COLUMNS, |idx| {
         let (label, _) = image(idx);
         let z = z(idx);
         let wrong = z < -1.0;
@@ -162,12 +170,10 @@ fn certify(run: &Path, method: &str, images: u64, z: &dyn Fn(u64) -> f64) {
             n_a: Some((10_000.0 * p) as u64),
             n: Some(10_000),
             p_lower: p,
-            p_correct_l_bound: f64::NAN,
-            extra: vec![
-                (10_100.0 / (1.0 + 4.0 * certified)).round(),
-                SIGMA * (2.0 * p - 1.0) * 0.45,
-                SIGMA * (2.0 * p - 1.0).powi(2) * 1.6,
-            ],
+            samples: Some((10_100.0 / (1.0 + 4.0 * certified)).round() as u64),
+            lecuyer: SIGMA * (2.0 * p - 1.0) * 0.45,
+            li: SIGMA * (2.0 * p - 1.0).powi(2) * 1.6,
+            ..CertifyRow::default()
         }
     });
 }
@@ -180,8 +186,9 @@ fn attacks(
     right: &dyn Fn(u64) -> bool,
 ) {
     for (attack, scale) in [("pgd", 1.35), ("ddn", 1.0)] {
-        let manifest = manifest(Kind::Attack, attack, method, images);
-        write(&run.join(format!("{attack}.tsv")), &manifest, &[], |idx| {
+        let manifest = manifest(LogKind::Attack, attack, method, images);
+        let path = run.join(format!("{attack}.tsv"));
+        write(&path, &manifest, AttackRow::COLUMNS, |idx| {
             let (label, _) = image(idx);
             let success = !right(idx) || z(idx) < 3.4;
             let l2 = if right(idx) {
@@ -199,7 +206,7 @@ fn attacks(
                 linf: if success { l2 / 9.0 } else { f64::NAN },
                 steps: 20,
                 time: Some(Duration::from_millis(40)),
-                extra: vec![],
+                ..AttackRow::default()
             }
         });
     }
@@ -212,8 +219,9 @@ fn lbound(
     z: &dyn Fn(u64) -> f64,
     right: &dyn Fn(u64) -> bool,
 ) {
-    let manifest = manifest(Kind::Lbound, "lbound", method, images);
-    write(&run.join("lbound.tsv"), &manifest, &[], |idx| {
+    let manifest = manifest(LogKind::Lbound, "lbound", method, images);
+    let path = run.join("lbound.tsv");
+    write(&path, &manifest, LboundRow::COLUMNS, |idx| {
         let (label, _) = image(idx);
         let gap = (z(idx).abs() / 2.0).tanh() * if right(idx) { 1.0 } else { -1.0 };
         LboundRow {
@@ -229,22 +237,22 @@ fn lbound(
             } else {
                 41_000
             })),
-            extra: vec![],
         }
     });
 }
 
 fn fidelity(run: &Path, images: u64) {
     let sigmas = [0.0, 0.1, 0.2, 0.3, 0.4];
-    let columns: Vec<String> = sigmas
-        .iter()
-        .map(|&sigma| FidelityRow::column_at(sigma))
-        .collect();
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let manifest = manifest(Kind::Fidelity, "fidelity", "heat", images);
+    let columns = FidelityRow::columns(&sigmas);
+    let manifest = manifest(LogKind::Fidelity, "fidelity", "heat", images);
     write(&run.join("fidelity.tsv"), &manifest, &columns, |idx| {
         let mut random = Random(99 + idx);
         let v = 0.6 + 0.3 * random.normal().abs();
+        let nothing = LevelDistance {
+            v_distance: f64::NAN,
+            standard_error: f64::NAN,
+            step: f64::NAN,
+        };
         FidelityRow {
             idx,
             label: image(idx).0,
@@ -252,17 +260,25 @@ fn fidelity(run: &Path, images: u64) {
             f_distance: 1.6 + 0.8 * random.normal().abs(),
             standard_error: 0.02,
             agree: random.uniform() < 0.9,
-            extra: sigmas
+            levels: sigmas
                 .iter()
-                .map(|sigma| v + 9.0 * (sigma - 0.22f64).powi(2))
+                .map(|&sigma| FidelityLevel {
+                    sigma,
+                    logits: LevelDistance {
+                        v_distance: v + 9.0 * (sigma - 0.22f64).powi(2),
+                        ..nothing
+                    },
+                    probabilities: nothing,
+                })
                 .collect(),
+            ..FidelityRow::default()
         }
     });
 }
 
 fn training(run: &Path, method: &str, at: usize) {
     let columns = ["epoch", "loss", "test_accuracy", "time"];
-    let (mut writer, _) = TableWriter::open(&run.join("epochs.tsv"), &columns).unwrap();
+    let (mut writer, _) = TsvWriter::open(&run.join("epochs.tsv"), &columns).unwrap();
     let mut random = Random(5 + at as u64);
     for epoch in 0..30 {
         let progress = 1.0 - (-f64::from(epoch) / 8.0).exp();

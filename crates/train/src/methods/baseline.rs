@@ -1,7 +1,6 @@
 //! Cross-entropy on clean images.
 
-use data::Batch;
-use network::{Differentiable, Gradients, Mode};
+use network::{Executor, Gradients, Images, Mode};
 
 use super::{Method, Position};
 use crate::error::TrainError;
@@ -11,41 +10,36 @@ use crate::loss;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Baseline;
 
-impl<N: Differentiable> Method<N> for Baseline {
+impl Method for Baseline {
     fn columns(&self) -> &'static [&'static str] {
         &["loss", "train_accuracy"]
     }
 
     fn step(
         &mut self,
-        network: &mut N,
-        batch: &Batch,
+        network: &mut dyn Executor,
+        images: &Images,
         _: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
-        Ok(cross_entropy_step(
-            network,
-            &batch.images,
-            &batch.labels,
-            gradients,
-        ))
+        cross_entropy_step(network, &images.pixels, &images.labels, gradients)
     }
 }
 
 /// One cross-entropy step on the given images: forward, backward, running
 /// statistics; returns loss and accuracy.
-pub(super) fn cross_entropy_step<N: Differentiable>(
-    network: &mut N,
+pub(super) fn cross_entropy_step(
+    network: &mut dyn Executor,
     images: &[f32],
     labels: &[u32],
     gradients: &mut Gradients,
-) -> Vec<f64> {
+) -> Result<Vec<f64>, TrainError> {
     let classes = network.classes();
-    let (logits, tape) = network.forward(images, Mode::Train);
+    let (logits, tape) = network.forward(images, Mode::Train)?;
     let mut cotangent = vec![0.0; logits.len()];
     let loss = loss::cross_entropy(classes, &logits, labels, &mut cotangent);
-    network.parameter_gradient(&tape, &cotangent, gradients);
-    network.update_running_statistics(&tape);
+    network.parameter_gradient(&tape, &cotangent, gradients)?;
+    network.update_running_statistics(&tape)?;
     let correct = loss::correct(classes, &logits, labels);
-    vec![loss, correct as f64 / labels.len() as f64]
+    Ok(vec![loss, correct as f64 / labels.len() as f64])
 }

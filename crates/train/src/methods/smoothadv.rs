@@ -1,130 +1,91 @@
 //! Adversarial training of the smoothed classifier: SmoothAdv (Salman et al.
 //! 2019), and ordinary adversarial training (Madry et al. 2018).
 
-use attack::{Attack, AttackError, Averaged, DdnParams, PgdParams, maximise};
-use data::Batch;
-use network::{Differentiable, Gradients, Noise, NoisyImage, Purpose};
-use serde::{Deserialize, Serialize};
+use attack::{Attack, AttackError, Averaged, Challenge, Ddn, DdnParams, Pgd, PgdParams, maximise};
+use network::{Executor, Gradients, Images, Noise};
+use settings::{SettingError, choices, settings};
 
 use super::baseline::cross_entropy_step;
-use super::{Method, Position};
+use super::{Method, Position, copies_of, training_noise};
 use crate::error::TrainError;
 
-/// How the inner maximisation is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InnerAttack {
-    /// The largest loss within `eps`, by steps of `2 * eps / steps`.
-    Pgd,
-    /// The smallest perturbation that succeeds, scaled down to `eps` if larger.
-    Ddn,
+choices! {
+    /// How the inner maximisation is done.
+    pub enum InnerAttack {
+        /// The largest loss within `eps`, by steps of `2 * eps / steps`.
+        Pgd = "pgd",
+        /// The smallest perturbation that succeeds, scaled down to `eps` if larger.
+        Ddn = "ddn",
+    }
 }
 
-/// Hyper-parameters of [`SmoothAdv`]. With `m` noises `eta_i ~ N(0, sigma^2 I)`
-/// an image,
-///
-/// ```text
-/// p    = argmax over ||p|| <= eps of  -log(1/m sum_i softmax(f(x + p + eta_i))_y)
-/// loss = 1/m sum_i -log softmax(f(x + p + eta_i))_y
-/// ```
-///
-/// with the same noises in both lines, fresh ones in every epoch. The attacked
-/// network is in eval mode, the training pass over all `m` copies in train mode.
-/// `sigma = 0`, `samples = 1` is ordinary adversarial training; `eps = 0`,
-/// `samples = 1` is [`super::Gaussian`].
-///
-/// | name | default | purpose | range |
-/// |---|---|---|---|
-/// | `sigma` | - | noise level, pixels scaled to `[0, 1]` | >= 0 |
-/// | `samples` | 1 | noises `m` an image | 1 to 100,000 |
-/// | `eps` | 0.5 | largest L2 norm of the perturbation | >= 0 |
-/// | `steps` | 4 | steps of the inner attack | 1 (DDN: 2) to 10,000 |
-/// | `attack` | `pgd` | the inner attack | |
-/// | `warmup_epochs` | 10 | `eps` rises to its value in this many epochs | |
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct SmoothAdvParams {
-    /// Noise level of the classifier that is attacked and trained.
-    pub sigma: f64,
-    /// Noises an image.
-    pub samples: u32,
-    /// Largest L2 norm of the perturbation.
-    pub eps: f64,
-    /// Steps of the inner attack.
-    pub steps: u32,
-    /// The inner attack.
-    pub attack: InnerAttack,
-    /// Epochs in which `eps` rises: in epoch `e`, from 1, it is
-    /// `eps * min(1, e / warmup_epochs)`.
-    pub warmup_epochs: u32,
+settings! {
+    /// How many noises an image gets in a step.
+    pub struct NoiseDraws {
+        /// Noises an image, 1 to 100,000.
+        samples: u32 = 1,
+    }
 }
 
-impl SmoothAdvParams {
-    /// The defaults, for a noise level.
-    pub fn new(sigma: f64) -> Self {
-        Self {
-            sigma,
-            samples: 1,
-            eps: 0.5,
-            steps: 4,
-            attack: InnerAttack::Pgd,
-            warmup_epochs: 10,
-        }
+settings! {
+    /// Hyper-parameters of the attack inside adversarial training. With `m` noises
+    /// `eta_i ~ N(0, sigma^2 I)` an image,
+    ///
+    /// ```text
+    /// p    = argmax over ||p|| <= eps of  -log(1/m sum_i softmax(f(x + p + eta_i))_y)
+    /// loss = 1/m sum_i -log softmax(f(x + p + eta_i))_y
+    /// ```
+    ///
+    /// with the same noises in both lines, fresh ones in every epoch. The attacked
+    /// network is in eval mode, the training pass over all `m` copies in train mode.
+    /// `sigma = 0`, `m = 1` is ordinary adversarial training; `eps = 0`, `m = 1` is
+    /// [`super::Gaussian`].
+    pub struct AdversarialParams {
+        /// Largest L2 norm of the inner attack's perturbation.
+        eps: f64 = 0.5,
+        /// Steps of the inner attack, 1 (DDN: 2) to 10,000.
+        attack_steps: u32 = 4,
+        /// The inner attack: pgd or ddn.
+        attack: InnerAttack = InnerAttack::Pgd,
+        /// Epochs in which eps rises to its value: in epoch e, from 1, it is
+        /// eps * min(1, e / eps-warmup).
+        eps_warmup: u32 = 10,
     }
+}
 
-    /// Refuses nonsense.
-    pub fn check(&self) -> Result<(), TrainError> {
-        for (name, value) in [("sigma", self.sigma), ("eps", self.eps)] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return Err(TrainError::Setting {
-                    name,
-                    expected: "a number of at least 0",
-                    got: value.to_string(),
-                });
-            }
-        }
-        if !(1..=100_000).contains(&self.samples) {
-            return Err(TrainError::Setting {
-                name: "samples",
-                expected: "1 to 100000 noises",
-                got: self.samples.to_string(),
-            });
-        }
-        // Also for eps = 0: steps that make no sense never do.
-        let eps = if self.eps > 0.0 { self.eps } else { 1.0 };
-        self.inner(eps, 0)?;
-        Ok(())
-    }
-
+impl AdversarialParams {
     /// The budget in an epoch, from 0.
     fn eps_in(&self, epoch: u32) -> f64 {
-        let risen = (f64::from(epoch) + 1.0) / f64::from(self.warmup_epochs.max(1));
+        let risen = (f64::from(epoch) + 1.0) / f64::from(self.eps_warmup.max(1));
         self.eps * risen.min(1.0)
     }
 
-    fn inner(&self, eps: f64, seed: u64) -> Result<Box<dyn Attack>, AttackError> {
-        let steps = self.steps;
+    fn inner(&self, eps: f64, seed: u64) -> Result<Box<dyn Attack>, SettingError> {
+        let steps = self.attack_steps;
+        let named = |error: SettingError| match error {
+            SettingError::Value { got, expected, .. } => {
+                SettingError::value("attack-steps", got, expected)
+            }
+            other => other,
+        };
         Ok(match self.attack {
-            InnerAttack::Pgd => Box::new(
-                PgdParams {
+            InnerAttack::Pgd => {
+                let params = PgdParams {
                     steps,
                     eps,
-                    stop_at_success: false,
-                    seed,
                     ..PgdParams::default()
-                }
-                .check()?,
-            ),
-            InnerAttack::Ddn => Box::new(
-                DdnParams {
+                };
+                Box::new(Pgd::new(params, seed).map_err(named)?.without_stopping())
+            }
+            InnerAttack::Ddn => {
+                let params = DdnParams {
                     steps,
                     init_norm: eps,
-                    max_norm: Some(eps),
-                    seed,
+                    eps: Some(eps),
                     ..DdnParams::default()
-                }
-                .check()?,
-            ),
+                };
+                Box::new(Ddn::new(params, seed).map_err(named)?)
+            }
         })
     }
 }
@@ -132,42 +93,74 @@ impl SmoothAdvParams {
 /// Adversarial training of the smoothed classifier.
 #[derive(Clone, Debug)]
 pub struct SmoothAdv {
-    params: SmoothAdvParams,
+    sigma: f64,
+    samples: u32,
+    params: AdversarialParams,
 }
 
 impl SmoothAdv {
-    /// With checked hyper-parameters.
-    pub fn new(params: SmoothAdvParams) -> Result<Self, TrainError> {
-        params.check()?;
-        Ok(Self { params })
+    /// SmoothAdv with this noise level and number of noises.
+    ///
+    /// # Errors
+    /// A value out of its range.
+    pub fn new(
+        sigma: f64,
+        draws: NoiseDraws,
+        params: AdversarialParams,
+    ) -> Result<Self, SettingError> {
+        let NoiseDraws { samples } = draws;
+        for (name, value) in [("sigma", sigma), ("eps", params.eps)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(SettingError::value(name, value, "a number of at least 0"));
+            }
+        }
+        if !(1..=100_000).contains(&samples) {
+            return Err(SettingError::value(
+                "samples",
+                samples,
+                "1 to 100000 noises",
+            ));
+        }
+        // Also for eps = 0: steps that make no sense never do.
+        params.inner(if params.eps > 0.0 { params.eps } else { 1.0 }, 0)?;
+        Ok(Self {
+            sigma,
+            samples,
+            params,
+        })
     }
 
-    /// `x + p` for every image.
-    fn attacked<N: Differentiable>(
+    /// Ordinary adversarial training: no noise, one copy.
+    ///
+    /// # Errors
+    /// A value out of its range.
+    pub fn without_noise(params: AdversarialParams) -> Result<Self, SettingError> {
+        Self::new(0.0, NoiseDraws::default(), params)
+    }
+
+    /// The images with what the attack adds to them.
+    fn attacked(
         &self,
-        network: &N,
-        batch: &Batch,
+        network: &dyn Executor,
+        images: &Images,
         (noise, first_sample): (Noise, u32),
         epoch: u32,
-    ) -> Result<Vec<f32>, AttackError> {
+    ) -> Result<Images, AttackError> {
         let eps = self.params.eps_in(epoch);
-        let mut images = batch.images.clone();
+        let mut attacked = images.clone();
         if eps > 0.0 {
-            let target = Averaged::new(network, noise, self.params.samples)?;
+            let target = Averaged::new(network, noise, self.samples)?;
             let target = target.first_sample(first_sample)?;
             let attack = self.params.inner(eps, noise.seed)?;
-            let points = attack::Batch::new(&batch.images, &batch.indices, &batch.labels);
-            let perturbation = maximise(attack.as_ref(), &target, &points)?;
-            images
-                .iter_mut()
-                .zip(perturbation)
-                .for_each(|(x, p)| *x += p);
+            let perturbation = maximise(attack.as_ref(), &target, &Challenge::new(images))?;
+            let pairs = attacked.pixels.iter_mut().zip(perturbation);
+            pairs.for_each(|(x, p)| *x += p);
         }
-        Ok(images)
+        Ok(attacked)
     }
 }
 
-impl<N: Differentiable> Method<N> for SmoothAdv {
+impl Method for SmoothAdv {
     fn columns(&self) -> &'static [&'static str] {
         &["loss", "train_accuracy", "perturbation"]
     }
@@ -176,21 +169,17 @@ impl<N: Differentiable> Method<N> for SmoothAdv {
     /// mean norm of what the attack added.
     fn step(
         &mut self,
-        network: &mut N,
-        batch: &Batch,
+        network: &mut dyn Executor,
+        images: &Images,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
-        let samples = self.params.samples;
-        let noise = Noise {
-            seed: position.seed,
-            purpose: Purpose::Training,
-            sigma: self.params.sigma as f32,
-        };
+        let samples = self.samples as usize;
+        let noise = training_noise(position.seed, self.sigma);
         // With one sample an epoch, the noises of Gaussian.
-        let first_sample = position.epoch.saturating_mul(samples);
+        let first_sample = position.epoch.saturating_mul(self.samples);
         let key = (noise, first_sample);
-        let attacked = self.attacked(network, batch, key, position.epoch);
+        let attacked = self.attacked(network, images, key, position.epoch);
         let attacked = attacked.map_err(|error| match error {
             AttackError::NotFinite { .. } => TrainError::NotFinite {
                 what: "a logit of the inner attack",
@@ -200,35 +189,23 @@ impl<N: Differentiable> Method<N> for SmoothAdv {
             },
             other => other.into(),
         })?;
-
-        let len = network.input().len();
-        let rows = attacked.chunks_exact(len).zip(&batch.indices);
-        let copies: Vec<NoisyImage<'_>> = rows
-            .map(|(pixels, &image)| NoisyImage {
-                pixels,
-                image,
-                first_sample,
-                count: samples as usize,
-            })
-            .collect();
-        let noisy = noise.copies(&copies);
-        let labels = batch.labels.iter();
+        let noisy = network.noisy(&noise, &copies_of(&attacked, first_sample, samples))?;
+        let labels = images.labels.iter();
         let labels: Vec<u32> = labels
-            .flat_map(|&y| std::iter::repeat_n(y, samples as usize))
+            .flat_map(|&y| std::iter::repeat_n(y, samples))
             .collect();
-        let mut measured = cross_entropy_step(network, &noisy, &labels, gradients);
-        measured.push(mean_distance(&batch.images, &attacked, len));
+        let mut measured = cross_entropy_step(network, &noisy, &labels, gradients)?;
+        measured.push(mean_distance(images, &attacked));
         Ok(measured)
     }
 }
 
 /// Mean over the images of the norm of the difference.
-fn mean_distance(a: &[f32], b: &[f32], len: usize) -> f64 {
-    let rows = a.chunks_exact(len).zip(b.chunks_exact(len));
-    let images = rows.len() as f64;
-    let norm = |(a, b): (&[f32], &[f32])| {
-        let squares = a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2));
+fn mean_distance(a: &Images, b: &Images) -> f64 {
+    let norm = |place: usize| {
+        let pairs = a.image(place).iter().zip(b.image(place));
+        let squares = pairs.map(|(a, b)| f64::from(a - b).powi(2));
         squares.sum::<f64>().sqrt()
     };
-    rows.map(norm).sum::<f64>() / images
+    (0..a.len()).map(norm).sum::<f64>() / a.len() as f64
 }

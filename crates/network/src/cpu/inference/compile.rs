@@ -4,10 +4,10 @@ use kernels::conv::Conv;
 use kernels::geometry::{ConvShape, Shape, Window};
 use kernels::isa::Isa;
 
-use super::fold::{Factors, single};
 use super::plan::{Plan, Source, Step, Work};
 use super::sections;
 use crate::activation::Activation;
+use crate::fold::{Factors, single};
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 use crate::parameters::Parameters;
@@ -160,11 +160,8 @@ fn work(isa: Isa, graph: &Graph, parameters: &Parameters, chain: &Chain) -> Work
                 window: Window::square(1, 1, 0),
                 groups: 1,
             });
-            let mut factors = Factors::identity(output.channels);
-            if *bias {
-                let bias = parameters.get(range.start + 1);
-                factors.shift = bias.iter().map(|&b| f64::from(b)).collect();
-            }
+            let bias = bias.then(|| parameters.get(range.start + 1));
+            let factors = Factors::of_bias(output.channels, bias);
             let factors = match &chain.factors {
                 Some(next) => factors.then(next),
                 None => factors,

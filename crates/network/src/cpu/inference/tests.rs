@@ -15,7 +15,7 @@ use crate::noise::{Noise, NoisyImage, Purpose};
 use crate::op::Op;
 use crate::parameters::Role;
 use crate::reference::Reference;
-use crate::verbs::Classify;
+use crate::verbs::{Classify, Executor};
 
 fn pool(threads: usize) -> Arc<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
@@ -48,7 +48,7 @@ fn images(input: Shape, count: usize) -> Vec<f32> {
 fn logits(network: &impl Classify, images: &[f32]) -> Vec<f32> {
     let count = images.len() / network.input().len();
     let mut logits = vec![f32::NAN; count * network.classes()];
-    network.logits(images, &mut logits);
+    network.logits(images, &mut logits).unwrap();
     logits
 }
 
@@ -215,17 +215,18 @@ fn a_flattened_image_and_an_input_can_be_the_output() {
 
 #[test]
 fn new_parameters_take_effect() {
-    use crate::verbs::Differentiable;
     let task = Task::new(Shape::new(8, 8, 3), 4);
     let model = model(architecture::build("smallcnn", &task).unwrap());
     let x = images(model.graph.input(), 2);
     let mut cpu = Cpu::new(&model, pool(2));
     let before = logits(&cpu, &x);
-    for values in cpu.parameters_mut().iter_mut() {
+    let mut state = cpu.state().unwrap();
+    for values in state.parameters.iter_mut() {
         values.iter_mut().for_each(|v| *v *= 1.5);
     }
+    cpu.restore(state).unwrap();
     let changed = Model {
-        parameters: cpu.parameters().clone(),
+        parameters: cpu.parameters().unwrap(),
         ..model
     };
     assert_eq!(logits(&cpu, &x), logits(&Cpu::new(&changed, pool(1)), &x));
@@ -257,7 +258,7 @@ proptest! {
             .collect();
         let total: usize = counts.iter().sum();
         let mut got = vec![f32::NAN; total * 4];
-        cpu.noisy_logits(&noise, &batch, &mut got);
+        cpu.noisy_logits(&noise, &batch, &mut got).unwrap();
         let want = logits(&cpu, &noise.copies(&batch));
         for (g, w) in got.iter().zip(&want) {
             prop_assert!((g - w).abs() < 1e-4, "{} {}", g, w);
@@ -270,7 +271,7 @@ proptest! {
                     ..*noisy
                 };
                 let mut alone = vec![f32::NAN; 4];
-                cpu.noisy_logits(&noise, &[one], &mut alone);
+                cpu.noisy_logits(&noise, &[one], &mut alone).unwrap();
                 let before: usize = counts[..noisy.image as usize - 7].iter().sum();
                 prop_assert_eq!(&alone[..], &got[(before + sample) * 4..][..4]);
             }

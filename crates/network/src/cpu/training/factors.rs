@@ -4,8 +4,8 @@ use kernels::norm::Moments;
 
 use super::plan::{Factors, Plan};
 use super::tape::Applied;
+use crate::fold::{self, BatchNorm, Channel, single};
 use crate::graph::{Graph, NodeId};
-use crate::op::Op;
 use crate::parameters::Parameters;
 
 /// Factors of unit `id` that do not depend on the batch: constants, and batch
@@ -19,22 +19,15 @@ pub(super) fn fixed(graph: &Graph, parameters: &Parameters, plan: &Plan, id: Nod
             ..Applied::default()
         },
         Factors::Constant(node) => {
-            let Op::Affine { scale, shift } = &graph.nodes()[node].op else {
-                unreachable!("constant factors belong to an affine node")
-            };
-            let spread = |v: &[f32]| (0..channels).map(|c| v[c % v.len()]).collect();
+            let factors = fold::Factors::of(graph, parameters, node);
+            let factors = factors.expect("constant factors belong to an affine node");
             Applied {
-                scale: spread(scale),
-                shift: spread(shift),
+                scale: single(&factors.scale),
+                shift: single(&factors.shift),
                 ..Applied::default()
             }
         }
-        Factors::Norm(node) => {
-            let range = graph.parameters_of(node);
-            let (mean, variance) = (parameters.get(range.end - 2), parameters.get(range.end - 1));
-            let wide = |v: &[f32]| v.iter().map(|&v| f64::from(v)).collect();
-            normed(graph, parameters, node, wide(mean), wide(variance), 0)
-        }
+        Factors::Norm(node) => normed(batch_norm(graph, parameters, node).running(), 0),
     }
 }
 
@@ -42,55 +35,31 @@ pub(super) fn fixed(graph: &Graph, parameters: &Parameters, plan: &Plan, id: Nod
 pub(super) fn of_batch(
     graph: &Graph,
     parameters: &Parameters,
-    norm: NodeId,
+    node: NodeId,
     moments: Moments,
 ) -> Applied {
-    let variance = (0..moments.mean.len())
-        .map(|c| moments.variance(c))
-        .collect();
-    normed(
-        graph,
-        parameters,
-        norm,
-        moments.mean,
-        variance,
-        moments.rows,
-    )
+    let norm = batch_norm(graph, parameters, node);
+    let means = moments.mean.iter().enumerate();
+    let channels = means.map(|(c, &mean)| norm.channel(c, mean, moments.variance(c)));
+    normed(channels, moments.rows)
 }
 
-/// `scale = weight/sqrt(variance + epsilon)`, `shift = bias - mean * scale`.
-fn normed(
-    graph: &Graph,
-    parameters: &Parameters,
-    node: NodeId,
-    mean: Vec<f64>,
-    variance: Vec<f64>,
-    rows: usize,
-) -> Applied {
-    let Op::BatchNorm {
-        epsilon,
-        scale,
-        shift,
-        ..
-    } = graph.nodes()[node].op
-    else {
-        unreachable!("statistics belong to a batch norm")
-    };
-    let range = graph.parameters_of(node);
-    let weight = scale.then(|| parameters.get(range.start));
-    let bias = shift.then(|| parameters.get(range.end - 3));
+fn batch_norm<'a>(graph: &Graph, parameters: &'a Parameters, node: NodeId) -> BatchNorm<'a> {
+    BatchNorm::of(graph, parameters, node).expect("statistics belong to a batch norm")
+}
+
+fn normed(channels: impl Iterator<Item = Channel>, rows: usize) -> Applied {
     let mut applied = Applied {
         rows,
         ..Applied::default()
     };
-    for (c, (mean, variance)) in mean.into_iter().zip(variance).enumerate() {
-        let inverse = 1.0 / (variance + f64::from(epsilon)).sqrt();
-        let scale = inverse * weight.map_or(1.0, |w| f64::from(w[c]));
-        let shift = bias.map_or(0.0, |b| f64::from(b[c])) - mean * scale;
+    for channel in channels {
+        let inverse = channel.inverse_deviation();
+        let scale = inverse * channel.weight;
         applied.scale.push(scale as f32);
-        applied.shift.push(shift as f32);
-        applied.mean.push(mean as f32);
-        applied.variance.push(variance as f32);
+        applied.shift.push(channel.shift(scale) as f32);
+        applied.mean.push(channel.mean as f32);
+        applied.variance.push(channel.variance as f32);
         applied.inverse.push(inverse as f32);
     }
     applied

@@ -13,7 +13,7 @@ use super::memory::Scratch;
 use super::packed::Packed;
 use super::plan::{Apply, Factors, Plan, Unit, inputs};
 use super::stage::{Stage, shares};
-use super::tape::{Applied, Share, Tape};
+use super::tape::{Applied, CpuTape, Share};
 use super::{Training, factors, index, other, packed_of};
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
@@ -109,7 +109,7 @@ pub(super) struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    pub fn run(&self, images: &[f32], mode: Mode) -> (Vec<f32>, Tape) {
+    pub fn run(&self, images: &[f32], mode: Mode) -> (Vec<f32>, CpuTape) {
         let (training, plan) = (self.training, &self.training.plan);
         let count = images.len() / self.graph.input().len();
         let share = |range: std::ops::Range<usize>| {
@@ -127,7 +127,7 @@ impl Forward<'_> {
                 moments: plan.norms.iter().map(moments).collect(),
             }
         };
-        let mut tape = Tape {
+        let mut tape = CpuTape {
             mode,
             images: count,
             shares: shares(count).map(share).collect(),
@@ -166,7 +166,7 @@ impl Forward<'_> {
     }
 
     /// Batch statistics of a stage, share by share.
-    fn join_statistics(&self, stage: &Stage<Step>, tape: &mut Tape) {
+    fn join_statistics(&self, stage: &Stage<Step>, tape: &mut CpuTape) {
         for step in &stage.steps {
             let Step::Statistics(apply) = *step else {
                 continue;

@@ -13,18 +13,18 @@ use super::memory::Scratch;
 use super::packed::Packed;
 use super::plan::{Factors, Unit, inputs};
 use super::stage::Stage;
-use super::tape::{Share, Tape};
+use super::tape::{CpuTape, Share};
 use super::{Training, other, packed_of};
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
-use crate::parameters::Gradients;
+use crate::parameters::HostGradients;
 use crate::verbs::Mode;
 
 pub(super) struct PullBack<'a> {
     pub training: &'a Training,
     pub graph: &'a Graph,
     pub packed: Arc<Vec<Option<Packed>>>,
-    pub tape: &'a Tape,
+    pub tape: &'a CpuTape,
     pub program: &'a BackwardProgram,
 }
 
@@ -63,7 +63,7 @@ impl PullBack<'_> {
         &self,
         cotangent: &[f32],
         dx: Option<&mut [f32]>,
-        gradients: Option<&mut Gradients>,
+        gradients: Option<&mut HostGradients>,
     ) {
         self.training
             .pool
@@ -74,7 +74,7 @@ impl PullBack<'_> {
         &self,
         cotangent: &[f32],
         dx: Option<&mut [f32]>,
-        mut gradients: Option<&mut Gradients>,
+        mut gradients: Option<&mut HostGradients>,
     ) {
         let (program, store) = (self.program, &self.training.store);
         let weights = self.largest_weights();
@@ -206,7 +206,7 @@ impl PullBack<'_> {
         stage: &Stage<Step>,
         work: &mut [Work],
         terms: &mut [Option<Terms>],
-        mut gradients: Option<&mut Gradients>,
+        mut gradients: Option<&mut HostGradients>,
     ) {
         for step in &stage.steps {
             match *step {
@@ -237,7 +237,7 @@ impl PullBack<'_> {
         &self,
         apply: NodeId,
         work: &[Work],
-        gradients: Option<&mut Gradients>,
+        gradients: Option<&mut HostGradients>,
     ) -> Option<Terms> {
         let (k, norm) = norm_index(&self.training.plan, apply);
         let applied = self.tape.applied[apply].as_ref()?;
@@ -272,7 +272,7 @@ impl PullBack<'_> {
     }
 
     /// Adds the gradients of a convolution's weights and bias.
-    fn conv_gradients(&self, id: NodeId, work: &mut [Work], gradients: &mut Gradients) {
+    fn conv_gradients(&self, id: NodeId, work: &mut [Work], gradients: &mut HostGradients) {
         let Unit::Conv { parameters, .. } = &self.training.plan.units[id] else {
             unreachable!("only convolutions have weights")
         };

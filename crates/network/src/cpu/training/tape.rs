@@ -34,7 +34,7 @@ pub(super) struct Applied {
 
 /// The tape of one forward pass; gives its memory back when dropped.
 #[derive(Debug)]
-pub struct Tape {
+pub struct CpuTape {
     pub(super) mode: Mode,
     pub(super) images: usize,
     pub(super) shares: Vec<Share>,
@@ -43,14 +43,14 @@ pub struct Tape {
     pub(super) store: Arc<Store>,
 }
 
-impl Tape {
+impl CpuTape {
     /// Number of images.
     pub fn images(&self) -> usize {
         self.images
     }
 }
 
-impl Drop for Tape {
+impl Drop for CpuTape {
     fn drop(&mut self) {
         for share in &mut self.shares {
             for buffer in share.values.drain(..) {

@@ -1,5 +1,7 @@
 //! Notices a diverging run before it wastes hours.
 
+use serde::{Deserialize, Serialize};
+
 use super::Start;
 use crate::error::TrainError;
 
@@ -10,11 +12,10 @@ const EXPLODED: f64 = 20.0;
 /// A warm student keeps more of its teacher than chance by this share.
 const COLLAPSED: f64 = 0.15;
 
-/// Means over windows of steps.
-#[derive(Debug)]
+/// Means over windows of steps; part of a checkpoint, so that a resumed run is
+/// watched like one that was not stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Watch {
-    start: Start,
-    classes: usize,
     steps: u64,
     loss: f64,
     agreement: f64,
@@ -22,19 +23,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(start: Start, classes: usize) -> Self {
-        Self {
-            start,
-            classes,
-            steps: 0,
-            loss: 0.0,
-            agreement: 0.0,
-            first: None,
-        }
-    }
-
-    /// Takes in one step; an error if the window that it completes looks lost.
-    pub(super) fn see(&mut self, loss: f64, agreement: f64, step: u64) -> Result<(), TrainError> {
+    /// Takes in one step of a student that began as `start`; an error if the
+    /// window that it completes looks lost.
+    pub fn see(
+        &mut self,
+        (start, classes): (Start, usize),
+        (loss, agreement): (f64, f64),
+        step: u64,
+    ) -> Result<(), TrainError> {
         self.steps += 1;
         self.loss += loss;
         self.agreement += agreement;
@@ -48,8 +44,8 @@ impl Watch {
             let what = format!("the loss rose from {first:.3} to {loss:.3}");
             return Err(TrainError::Diverged { what, step });
         }
-        let chance = 1.0 / self.classes.max(2) as f64;
-        if self.start == Start::Warm && agreement < chance + COLLAPSED * (1.0 - chance) {
+        let chance = 1.0 / classes.max(2) as f64;
+        if start == Start::Warm && agreement < chance + COLLAPSED * (1.0 - chance) {
             let what = format!(
                 "student and teacher agree on {:.0} % of the images",
                 100.0 * agreement

@@ -1,0 +1,8 @@
+//! The tests of this crate from outside, in one binary to link it once.
+
+mod batches;
+mod common;
+mod fidelity;
+mod lbound;
+mod oracle;
+mod statistics;

@@ -1,0 +1,179 @@
+//! `heatsmooth certify`, `lbound` and `fidelity`: measurements of the registry.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{ArgMatches, Command};
+use heatsmooth::settings::{Field, SettingError, Settings, Values, settings};
+use heatsmooth::{
+    DataSource, Error, ImageChoice, MeasureContext, ModelSource, Registry, SplitChoice, Subject,
+    Weights,
+};
+
+use crate::Entry;
+use crate::common::{Common, Shared, with_configuration};
+use crate::{options, output};
+
+settings! {
+    /// The model that is measured.
+    pub struct ModelFile {
+        /// The model: .safetensors (ours, or weights with --arch), .onnx, a PyTorch
+        /// checkpoint (.pth, .pt, .th, .tar) with --arch, or a run folder.
+        model: Option<PathBuf> = None,
+    }
+}
+
+settings! {
+    /// The model compared with.
+    pub struct ReferenceFile {
+        /// The model f that v is to average.
+        reference: Option<PathBuf> = None,
+    }
+}
+
+settings! {
+    /// Where the log goes.
+    pub struct LogFile {
+        /// The log to write, F.tsv; F.json stands beside it.
+        out: Option<PathBuf> = None,
+    }
+}
+
+/// Heading of the options of [`Weights`].
+pub const WEIGHTS: &str = "Weights without a network";
+
+/// `heatsmooth certify`.
+pub const CERTIFY: Entry = Entry {
+    name: "certify",
+    command: |command, registry| {
+        command_of(command, registry, "certify").after_help(
+            "Example: heatsmooth certify --model runs/heat/model.safetensors --data digits \
+             --sigma 0.25 --select clean --out heat.tsv",
+        )
+    },
+    run: |matches, registry| run(matches, registry, "certify"),
+};
+
+/// `heatsmooth lbound`.
+pub const LBOUND: Entry = Entry {
+    name: "lbound",
+    command: |command, registry| {
+        command_of(command, registry, "lbound")
+            .long_about(
+                "The L-bound sigma * sqrt(pi/2) * (p_y - max p_i) for each image\n\n\
+                 Approximate for a deterministic model: it holds if v is exactly a Gaussian \
+                 average at sigma. With --samples the mean softmax over noise is used.",
+            )
+            .after_help(
+                "Example: heatsmooth lbound --model runs/heat/model.safetensors --data digits \
+                 --sigma 0.25 --out lbound.tsv",
+            )
+    },
+    run: |matches, registry| run(matches, registry, "lbound"),
+};
+
+/// `heatsmooth fidelity`.
+pub const FIDELITY: Entry = Entry {
+    name: "fidelity",
+    command: |command, registry| {
+        command_of(command, registry, "fidelity").after_help(
+            "Example: heatsmooth fidelity --model runs/heat/model.safetensors --reference \
+             runs/baseline/model.safetensors --data digits --sigma 0.25 --out fidelity.tsv",
+        )
+    },
+    run: |matches, registry| run(matches, registry, "fidelity"),
+};
+
+/// What the subject of a measurement can be told.
+fn subject_fields() -> Vec<Field> {
+    let mut fields = ModelFile::fields();
+    fields.extend(DataSource::fields());
+    fields.extend(SplitChoice::fields());
+    fields.extend(LogFile::fields());
+    fields.extend(ImageChoice::fields());
+    fields
+}
+
+fn fields_of(registry: &Registry, what: &str) -> Result<Vec<Field>> {
+    let mut fields = subject_fields();
+    let compared = registry
+        .measurement(what)
+        .is_ok_and(|entry| entry.wants_reference);
+    if compared {
+        fields.extend(ReferenceFile::fields());
+    }
+    fields.extend(registry.fields_of(what)?);
+    Ok(fields)
+}
+
+/// The command of a measurement or attack.
+pub fn command_of(command: Command, registry: &Registry, what: &str) -> Command {
+    let about = match registry.attack(what) {
+        Ok(attack) => attack.about,
+        Err(_) => registry.measurement(what).map_or("", |entry| entry.about),
+    };
+    let fields = fields_of(registry, what).unwrap_or_default();
+    let command = command
+        .about(format!("{about}; running again resumes"))
+        .args(options::arguments(&fields, None))
+        .args(options::arguments(&Weights::fields(), Some(WEIGHTS)));
+    with_configuration(command)
+}
+
+/// Runs a measurement or attack.
+pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> {
+    let mut fields = fields_of(registry, what)?;
+    fields.extend(Weights::fields());
+    fields.extend(Shared::fields());
+    let values = options::said(&fields, matches)?;
+    let Some((values, common)) = options::configured(&fields, values, matches)? else {
+        return Ok(());
+    };
+    let model = required(read::<ModelFile>(&values)?.model, "model")?;
+    let data = read::<DataSource>(&values)?;
+    data.name()?;
+    let log = required(read::<LogFile>(&values)?.out, "out")?;
+    let weights = read::<Weights>(&values)?;
+    let source = |path: PathBuf| ModelSource {
+        path,
+        weights: weights.clone(),
+    };
+    let reference = match fields.iter().any(|field| field.name == "reference") {
+        true => Some(required(
+            read::<ReferenceFile>(&values)?.reference,
+            "reference",
+        )?),
+        false => None,
+    };
+    let reference = reference.map(source);
+    let model = source(model);
+    let (split, images) = (read::<SplitChoice>(&values)?, read::<ImageChoice>(&values)?);
+    let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
+    let mut terminal = common.terminal();
+    told_imports(&subject, &common);
+    let context = MeasureContext {
+        seed: common.seed(),
+        reference: reference.as_ref(),
+    };
+    let measured = registry.measure(what, &values, &context, &subject, &log, &mut terminal)?;
+    output::summary(&common, &measured.to_json(), &measured.to_string())
+}
+
+/// What an import changed goes to stderr.
+fn told_imports(subject: &Subject, common: &Common) {
+    if !common.quiet {
+        for note in &subject.loaded.report.notes {
+            eprintln!("{}: {note}", subject.path.display());
+        }
+    }
+}
+
+/// Settings from resolved values.
+pub fn read<S: Settings>(values: &Values) -> Result<S, Error> {
+    Ok(S::read(values)?)
+}
+
+/// A value that must be given.
+pub fn required<T>(value: Option<T>, name: &str) -> Result<T, Error> {
+    value.ok_or_else(|| SettingError::missing(name).into())
+}

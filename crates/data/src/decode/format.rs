@@ -1,0 +1,178 @@
+//! PNG and JPEG files to bytes of one or three channels, within limits.
+//!
+//! Palettes become RGB, 16 bits a sample are rounded to 8, CMYK becomes RGB,
+//! alpha is dropped. Colour profiles are ignored.
+
+use std::io::Cursor;
+
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+use super::Pixels;
+
+/// Larger images are refused before their pixels are allocated.
+const MAX_PIXELS: usize = 100_000_000;
+/// What the PNG decoder may allocate besides the pixels.
+const MAX_ALLOC: usize = 512 << 20;
+
+/// Why an image file cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The first bytes are those of another format.
+    #[error("it is neither PNG nor JPEG")]
+    UnknownFormat,
+    /// More pixels than are allowed.
+    #[error("{width} x {height} pixels are too many")]
+    TooLarge {
+        /// Width in pixels.
+        width: usize,
+        /// Height in pixels.
+        height: usize,
+    },
+    /// The file ends early, contradicts itself, or uses a feature of its format
+    /// that is not supported.
+    #[error("{0}")]
+    Broken(String),
+}
+
+fn broken(error: impl std::fmt::Display) -> ImageError {
+    ImageError::Broken(error.to_string())
+}
+
+/// Pixels as a decoder gives them.
+struct Decoded {
+    /// Samples of 8 bits, or of 16 with the high byte first.
+    bytes: Vec<u8>,
+    sixteen: bool,
+    /// 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
+    samples: usize,
+    width: usize,
+    height: usize,
+}
+
+/// Decodes a PNG or JPEG file, told by its first bytes, to 1 (luma) or 3 (RGB)
+/// channels.
+pub(crate) fn decode_bytes(file: &[u8], channels: usize) -> Result<Pixels<'static>, ImageError> {
+    let decoded = match file {
+        [0x89, b'P', b'N', b'G', ..] => decode_png(file)?,
+        [0xff, 0xd8, 0xff, ..] => decode_jpeg(file)?,
+        _ => return Err(ImageError::UnknownFormat),
+    };
+    let (width, height) = (decoded.width, decoded.height);
+    Ok(Pixels {
+        bytes: decoded.into_channels(channels).into(),
+        width,
+        height,
+        channels,
+    })
+}
+
+fn check_size(width: usize, height: usize) -> Result<(), ImageError> {
+    match width.checked_mul(height) {
+        Some(..=MAX_PIXELS) => Ok(()),
+        _ => Err(ImageError::TooLarge { width, height }),
+    }
+}
+
+fn decode_png(file: &[u8]) -> Result<Decoded, ImageError> {
+    let limits = png::Limits { bytes: MAX_ALLOC };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(file), limits);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    // Palettes to RGB, and fewer bits to 8. The crate's way from 16 bits to 8
+    // cuts off instead of rounding, so that is done below.
+    decoder.set_transformations(png::Transformations::EXPAND);
+    let info = decoder.read_header_info().map_err(broken)?;
+    let (width, height) = (info.width as usize, info.height as usize);
+    check_size(width, height)?;
+    let mut reader = decoder.read_info().map_err(broken)?;
+    let size = reader
+        .output_buffer_size()
+        .ok_or(ImageError::TooLarge { width, height })?;
+    let mut bytes = vec![0; size];
+    reader.next_frame(&mut bytes).map_err(broken)?;
+    let (colour, depth) = reader.output_color_type();
+    Ok(Decoded {
+        bytes,
+        sixteen: depth == png::BitDepth::Sixteen,
+        samples: colour.samples(),
+        width,
+        height,
+    })
+}
+
+fn decode_jpeg(file: &[u8]) -> Result<Decoded, ImageError> {
+    let options = DecoderOptions::default()
+        .set_strict_mode(false)
+        .set_max_width(usize::MAX)
+        .set_max_height(usize::MAX);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
+    decoder.decode_headers().map_err(broken)?;
+    let (width, height) = decoder
+        .dimensions()
+        .ok_or_else(|| broken("it has no size"))?;
+    check_size(width, height)?;
+    let (colours, samples) = match decoder.input_colorspace() {
+        Some(ColorSpace::Luma) => (ColorSpace::Luma, 1),
+        _ => (ColorSpace::RGB, 3),
+    };
+    decoder.set_options(options.jpeg_set_out_colorspace(colours));
+    Ok(Decoded {
+        bytes: decoder.decode().map_err(broken)?,
+        sixteen: false,
+        samples,
+        width,
+        height,
+    })
+}
+
+impl Decoded {
+    fn into_channels(self, channels: usize) -> Vec<u8> {
+        if self.samples == channels && !self.sixteen {
+            return self.bytes;
+        }
+        let starts = (0..self.width * self.height).map(|pixel| pixel * self.samples);
+        let rgb = |start| [start, start + 1, start + 2];
+        match (channels, self.samples) {
+            (1, 3..) => starts
+                .map(|start| luma(rgb(start).map(|sample| self.unit(sample))))
+                .collect(),
+            (1, _) => starts.map(|start| self.byte(start)).collect(),
+            (_, 3..) => starts
+                .flat_map(|start| rgb(start).map(|sample| self.byte(sample)))
+                .collect(),
+            _ => starts.flat_map(|start| [self.byte(start); 3]).collect(),
+        }
+    }
+
+    fn word(&self, sample: usize) -> u16 {
+        u16::from_be_bytes([self.bytes[2 * sample], self.bytes[2 * sample + 1]])
+    }
+
+    /// A sample in 8 bits, rounded.
+    fn byte(&self, sample: usize) -> u8 {
+        match self.sixteen {
+            true => ((u32::from(self.word(sample)) + 128) / 257) as u8,
+            false => self.bytes[sample],
+        }
+    }
+
+    /// A sample in [0, 1].
+    fn unit(&self, sample: usize) -> f32 {
+        match self.sixteen {
+            true => f32::from(self.word(sample)) * (1.0 / 65535.0),
+            false => f32::from(self.bytes[sample]) * (1.0 / 255.0),
+        }
+    }
+}
+
+/// The luminance of RGB values in [0, 1], without undoing sRGB's curve. The
+/// weights are the Y row of the matrix from sRGB's primaries (white D65) to XYZ.
+fn luma(rgb: [f32; 3]) -> u8 {
+    const WEIGHTS: [f32; 3] = [0.212_647_84, 0.715_179_2, 0.072_173_04];
+    let sum = rgb.iter().zip(WEIGHTS).fold(0.0, |sum, (v, w)| sum + v * w);
+    (sum * 255.0).round() as u8
+}

@@ -1,0 +1,115 @@
+//! Any model file to a model.
+
+use std::path::Path;
+
+use network::architecture::{Task, build};
+use network::file::{self, FileError, read_bytes};
+use network::{Model, ModelInfo, Shape};
+
+use crate::{ImportError, ImportReport, StateDict, assign, onnx, pytorch, safetensors};
+
+/// How to read a file that does not say everything itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadOptions {
+    /// Built-in architecture and what it is made for: for files that hold
+    /// weights only.
+    pub architecture: Option<(String, Task)>,
+    /// What stands before the names of the weights; found if not given.
+    pub prefix: Option<String>,
+    /// Shape of one image, for an ONNX file that leaves it open.
+    pub input: Option<Shape>,
+}
+
+/// A model and how it was found.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: Model,
+    /// What was matched, missing, left over and changed.
+    pub report: ImportReport,
+    /// Of the file that was read; for an ONNX model in several files, of the
+    /// lines of their hashes.
+    pub sha256: String,
+}
+
+/// Reads a model file of any known format: content decides, then the name.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, ImportError> {
+    let bytes = read_bytes(path)?;
+    let mut sha256 = file::sha256(&bytes);
+    let (mut model, report) = if safetensors::recognise(&bytes) {
+        match Model::from_bytes(&bytes) {
+            Ok(model) => {
+                let report = ImportReport::default();
+                return Ok(Loaded {
+                    model,
+                    report,
+                    sha256,
+                });
+            }
+            Err(FileError::NoGraph { .. }) => fill(safetensors::read(&bytes)?, options)?,
+            Err(error) => return Err(error.into()),
+        }
+    } else if pytorch::recognise(&bytes) {
+        fill(pytorch::read(&bytes)?, options)?
+    } else if onnx::recognise(&bytes) || path.extension().is_some_and(|e| e == "onnx") {
+        let (model, report, beside) = onnx::read_beside(path, bytes, options.input)?;
+        if !beside.is_empty() {
+            // One hash for all files that the model consists of.
+            let hashes = beside.iter().map(|bytes| file::sha256(bytes));
+            let hashes: Vec<String> = std::iter::once(sha256).chain(hashes).collect();
+            sha256 = file::sha256(hashes.join("\n").as_bytes());
+        }
+        (model, report)
+    } else {
+        let path = path.into();
+        let reason = what(&bytes);
+        return Err(ImportError::Format { path, reason });
+    };
+    model.info.parent_sha256 = Some(sha256.clone());
+    Ok(Loaded {
+        model,
+        report,
+        sha256,
+    })
+}
+
+/// Builds the named architecture and fills it with weights.
+fn fill(
+    state_dict: StateDict,
+    options: &LoadOptions,
+) -> Result<(Model, ImportReport), ImportError> {
+    let Some((name, task)) = &options.architecture else {
+        return Err(ImportError::NoArchitecture {
+            tensors: state_dict.len(),
+        });
+    };
+    let graph = build(name, task)?;
+    let (parameters, report) = assign(state_dict, &graph, options.prefix.as_deref())?;
+    let info = ModelInfo {
+        architecture: Some(name.clone()),
+        method: Some("imported".into()),
+        ..ModelInfo::default()
+    };
+    let model = Model {
+        graph,
+        parameters,
+        info,
+    };
+    Ok((model, report))
+}
+
+/// What a file that is no model looks like.
+fn what(bytes: &[u8]) -> &'static str {
+    let starts = |prefix: &[u8]| bytes.starts_with(prefix);
+    match bytes {
+        [] => "it is empty",
+        _ if starts(b"version https://git-lfs") => {
+            "it is a Git LFS pointer; fetch the file itself with `git lfs pull`"
+        }
+        _ if starts(b"<") => "it is a web page; the download went wrong",
+        _ if starts(b"\x80") => "it is a pickle, but not one that torch.save wrote",
+        _ if starts(b"\x89HDF") => "it is an HDF5 file (Keras); convert it to ONNX with tf2onnx",
+        _ if starts(b"\x1f\x8b") => "it is compressed; unpack it first",
+        _ => "its content is of no known format",
+    }
+}

@@ -1,0 +1,193 @@
+//! What each operator becomes.
+
+use network::{Activation, NodeId, Op};
+
+use super::fields::{float, int, text, window_attributes};
+use super::{Value, Writer};
+
+impl Writer<'_> {
+    /// Writes node `id`; returns the value that it makes.
+    pub(super) fn node(&mut self, id: NodeId) -> Value {
+        let node = self.graph().nodes()[id].clone();
+        let name = node.name.as_str();
+        let first = node.inputs[0];
+        let source = self.values[first].clone();
+        let mut flat = source.flat;
+        match &node.op {
+            Op::Input { .. } => unreachable!("only node 0 is an input"),
+            Op::Affine { scale, shift } => {
+                self.affine(name, &source, scale, shift);
+            }
+            Op::Conv { window, groups, .. } => {
+                let mut inputs = vec![self.image(first)];
+                inputs.extend(self.parameters(id));
+                let mut attributes = window_attributes(window);
+                attributes.push(int("group", *groups));
+                let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+                self.emit("Conv", name, &inputs, attributes);
+                flat = false;
+            }
+            Op::BatchNorm {
+                epsilon,
+                momentum,
+                scale,
+                shift,
+            } => {
+                let mut inputs = self.parameters(id);
+                let channels = self.graph().shape(id).channels;
+                if !*scale {
+                    let ones = vec![1.0; channels];
+                    let ones = self.initialiser(format!("{name}.weight"), &[channels], &ones);
+                    inputs.insert(0, ones);
+                }
+                if !*shift {
+                    let zeros = vec![0.0; channels];
+                    let zeros = self.initialiser(format!("{name}.bias"), &[channels], &zeros);
+                    inputs.insert(1, zeros);
+                }
+                inputs.insert(0, source.name);
+                let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+                let attributes = vec![
+                    float("epsilon", *epsilon),
+                    float("momentum", 1.0 - momentum),
+                ];
+                self.emit("BatchNormalization", name, &inputs, attributes);
+            }
+            Op::Activation(activation) => self.activation(name, &source.name, *activation),
+            Op::Add | Op::Mul | Op::Concat => {
+                flat = node.inputs.iter().all(|&input| self.values[input].flat);
+                let inputs: Vec<String> = node
+                    .inputs
+                    .iter()
+                    .map(|&input| {
+                        if flat {
+                            self.flat(input)
+                        } else {
+                            self.image(input)
+                        }
+                    })
+                    .collect();
+                let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+                let (op, attributes) = match node.op {
+                    Op::Add => ("Add", vec![]),
+                    Op::Mul => ("Mul", vec![]),
+                    _ => ("Concat", vec![int("axis", 1)]),
+                };
+                self.emit(op, name, &inputs, attributes);
+            }
+            Op::MaxPool { window } => {
+                let input = self.image(first);
+                self.emit("MaxPool", name, &[&input], window_attributes(window));
+                flat = false;
+            }
+            Op::AveragePool {
+                window,
+                count_padding,
+            } => {
+                let input = self.image(first);
+                let mut attributes = window_attributes(window);
+                attributes.push(int("count_include_pad", (*count_padding).into()));
+                self.emit("AveragePool", name, &[&input], attributes);
+                flat = false;
+            }
+            Op::GlobalAveragePool => {
+                let input = self.image(first);
+                self.emit("GlobalAveragePool", name, &[&input], vec![]);
+                flat = false;
+            }
+            Op::Subsample { stride } => {
+                let input = self.image(first);
+                let mut constant = |part: &str, values: [i64; 2]| {
+                    self.int_initialiser(format!("{name}/{part}"), &values)
+                };
+                let starts = constant("starts", [0, 0]);
+                let ends = constant("ends", [i64::MAX, i64::MAX]);
+                let axes = constant("axes", [2, 3]);
+                let steps = constant("steps", [stride[0] as i64, stride[1] as i64]);
+                self.emit(
+                    "Slice",
+                    name,
+                    &[&input, &starts, &ends, &axes, &steps],
+                    vec![],
+                );
+                flat = false;
+            }
+            Op::Pad {
+                padding: p,
+                channels: [before, after],
+            } => {
+                let input = self.image(first);
+                let pads = [0, *before, p.top, p.left, 0, *after, p.bottom, p.right];
+                let pads = pads.map(|v| v as i64);
+                let pads = self.int_initialiser(format!("{name}/pads"), &pads);
+                self.emit("Pad", name, &[&input, &pads], vec![]);
+                flat = false;
+            }
+            Op::Flatten => {
+                self.emit("Flatten", name, &[&source.name], vec![int("axis", 1)]);
+                flat = true;
+            }
+            Op::Linear { .. } => {
+                let mut inputs = vec![self.flat(first)];
+                inputs.extend(self.parameters(id));
+                let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+                self.emit("Gemm", name, &inputs, vec![int("transB", 1)]);
+                flat = true;
+            }
+        }
+        Value {
+            name: name.into(),
+            flat,
+        }
+    }
+
+    /// `scale * x + shift` as one or two nodes.
+    fn affine(&mut self, name: &str, source: &Value, scale: &[f32], shift: &[f32]) {
+        let shifted = shift.iter().any(|&v| v != 0.0);
+        let scaled = scale.iter().any(|&v| v != 1.0) || !shifted;
+        let mut value = source.name.clone();
+        if scaled {
+            let scale = self.per_channel(format!("{name}/scale"), scale, source.flat);
+            let product = match shifted {
+                true => format!("{name}/product"),
+                false => name.to_string(),
+            };
+            self.emit("Mul", &product, &[&value, &scale], vec![]);
+            value = product;
+        }
+        if shifted {
+            let shift = self.per_channel(format!("{name}/shift"), shift, source.flat);
+            self.emit("Add", name, &[&value, &shift], vec![]);
+        }
+    }
+
+    fn activation(&mut self, name: &str, input: &str, activation: Activation) {
+        match activation {
+            Activation::Relu => self.emit("Relu", name, &[input], vec![]),
+            Activation::LeakyRelu { slope } => {
+                self.emit("LeakyRelu", name, &[input], vec![float("alpha", slope)]);
+            }
+            Activation::Clip { low, high } => {
+                let low = self.initialiser(format!("{name}/low"), &[], &[low]);
+                let high = self.initialiser(format!("{name}/high"), &[], &[high]);
+                self.emit("Clip", name, &[input, &low, &high], vec![]);
+            }
+            Activation::Sigmoid => self.emit("Sigmoid", name, &[input], vec![]),
+            Activation::HardSigmoid { slope, offset } => {
+                let attributes = vec![float("alpha", slope), float("beta", offset)];
+                self.emit("HardSigmoid", name, &[input], attributes);
+            }
+            Activation::HardSwish => self.emit("HardSwish", name, &[input], vec![]),
+            Activation::Gelu { tanh } => {
+                let approximate = text("approximate", if tanh { "tanh" } else { "none" });
+                self.emit("Gelu", name, &[input], vec![approximate]);
+            }
+            Activation::Silu => {
+                let gate = format!("{name}/sigmoid");
+                self.emit("Sigmoid", &gate, &[input], vec![]);
+                self.emit("Mul", name, &[input, &gate], vec![]);
+            }
+            Activation::Tanh => self.emit("Tanh", name, &[input], vec![]),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Clean and noisy accuracy.
+
+use network::{Noise, Purpose};
+use train::{Accuracy, evaluate};
+
+use crate::error::Error;
+use crate::observer::Observer;
+use crate::subject::Subject;
+
+/// Accuracy of a model on images `start..end` of its selection, clean or with one
+/// noisy copy of each.
+///
+/// # Errors
+/// A noise level that makes no sense; an image that cannot be read; a device that
+/// fails.
+pub fn accuracy(
+    subject: &Subject,
+    sigma: Option<f64>,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Accuracy, Error> {
+    let noise = sigma.map(|sigma| {
+        let smoothing = certify::Smoothing::gaussian(sigma)?;
+        Ok::<Noise, Error>(smoothing.noise(seed, Purpose::Prediction))
+    });
+    let noise = noise.transpose()?;
+    let range = subject.selection.start as usize..subject.selection.end as usize;
+    observer.begin("images", range.len() as u64, 0);
+    let after = |done| {
+        let _ = observer.progress(done, &|| "evaluated".into());
+    };
+    let found = evaluate(
+        &*subject.network,
+        &subject.dataset,
+        noise.as_ref(),
+        range,
+        after,
+    );
+    observer.end();
+    Ok(found?)
+}

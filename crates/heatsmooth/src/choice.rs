@@ -1,0 +1,114 @@
+//! Training methods with their settings.
+
+use serde_json::{Value, json};
+use settings::Settings as _;
+use train::Method;
+use train::methods::{
+    AdversarialParams, Baseline, Gaussian, Heat, HeatParams, NoiseDraws, SmoothAdv,
+};
+
+use crate::error::Error;
+
+/// A training method with its settings: what [`fit`](crate::fit) runs.
+pub struct MethodChoice {
+    /// Its name in records.
+    pub name: String,
+    /// The noise level that its models are made for.
+    pub sigma: Option<f64>,
+    /// Whether it looks at labels. One that does not is a way to smooth a given
+    /// model.
+    pub labels: bool,
+    /// Everything else that decides what it does.
+    pub settings: Value,
+    /// The method itself.
+    pub method: Box<dyn Method>,
+}
+
+impl MethodChoice {
+    /// Cross-entropy on clean images.
+    pub fn baseline() -> Self {
+        Self {
+            name: "baseline".into(),
+            sigma: None,
+            labels: true,
+            settings: json!({}),
+            method: Box::new(Baseline),
+        }
+    }
+
+    /// Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.).
+    ///
+    /// # Errors
+    /// A noise level that is not a positive number.
+    pub fn gaussian(sigma: f64) -> Result<Self, Error> {
+        Ok(Self {
+            name: "gaussian".into(),
+            sigma: Some(sigma),
+            labels: true,
+            settings: json!({"sigma": sigma}),
+            method: Box::new(Gaussian::new(sigma)?),
+        })
+    }
+
+    /// Adversarial training of the smoothed classifier: SmoothAdv (Salman et al.).
+    ///
+    /// # Errors
+    /// A setting out of its range.
+    pub fn smoothadv(
+        sigma: f64,
+        draws: NoiseDraws,
+        params: AdversarialParams,
+    ) -> Result<Self, Error> {
+        let settings = with_sigma(sigma, [draws.write(), params.write()]);
+        if sigma == 0.0 {
+            // Without noise it is another method.
+            return Err(settings::SettingError::value("sigma", 0, "a positive number").into());
+        }
+        Ok(Self {
+            name: "smoothadv".into(),
+            sigma: Some(sigma),
+            labels: true,
+            settings,
+            method: Box::new(SmoothAdv::new(sigma, draws, params)?),
+        })
+    }
+
+    /// Ordinary adversarial training (Madry et al.): no noise, one copy.
+    ///
+    /// # Errors
+    /// A setting out of its range.
+    pub fn adversarial(params: AdversarialParams) -> Result<Self, Error> {
+        Ok(Self {
+            name: "adversarial".into(),
+            sigma: None,
+            labels: true,
+            settings: json!(params),
+            method: Box::new(SmoothAdv::without_noise(params)?),
+        })
+    }
+
+    /// HeatSmoothing, the paper's Algorithm 1: no labels.
+    ///
+    /// # Errors
+    /// A setting out of its range.
+    pub fn heat(sigma: f64, params: HeatParams) -> Result<Self, Error> {
+        let mut deciding = params.write();
+        deciding.remove("keep-iterates");
+        Ok(Self {
+            name: "heat".into(),
+            sigma: Some(sigma),
+            labels: false,
+            settings: with_sigma(sigma, [deciding]),
+            method: Box::new(Heat::new(sigma, params)?),
+        })
+    }
+}
+
+/// Settings as one JSON object that starts with sigma.
+fn with_sigma<const N: usize>(sigma: f64, parts: [settings::Values; N]) -> Value {
+    let mut all = json!({"sigma": sigma});
+    for (name, value) in parts.iter().flat_map(settings::Values::iter) {
+        all[name] = value.clone();
+    }
+    all
+}

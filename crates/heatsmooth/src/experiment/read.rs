@@ -1,0 +1,280 @@
+//! Experiments from TOML.
+//!
+//! `title`, `data`, `sigma` and `images` say what it is about. `[[models]]` are
+//! made in order: `name`, `method`, `arch` (and `normalise`) or `from`, a
+//! `preset`, and settings of the method and of its training. `[[measurements]]`
+//! are then taken in order of each of `models` (all, if none are named): `what`,
+//! `log`, `reference`, `images`, and settings of the measurement; those under
+//! `stochastic` and `deterministic` only for models of such methods.
+
+use settings::{SettingError, Settings, Values, settings};
+use train::Training;
+
+use super::{Experiment, FitStage, MeasureStage, Stage, StageStart};
+use crate::config;
+use crate::error::Error;
+use crate::measurements::NoiseLevel;
+use crate::presets::{preset, preset_text};
+use crate::registry::Registry;
+use crate::source::DataSource;
+use crate::subject::ImageChoice;
+
+settings! {
+    /// What an experiment is about.
+    pub struct ExperimentPart {
+        /// Title of the report.
+        title: String = String::new(),
+        /// The data set.
+        data: Option<String> = None,
+        /// Noise level of everything.
+        sigma: Option<f64> = None,
+        /// Measure on the first so many test images [default: all].
+        images: Option<u64> = None,
+    }
+}
+
+settings! {
+    /// A model that is made, besides the settings of its method.
+    pub struct ModelPart {
+        /// Name of its run folder.
+        name: String = String::new(),
+        /// The method.
+        method: String = String::new(),
+        /// Shipped settings to start from.
+        preset: Option<String> = None,
+        /// A built-in architecture.
+        arch: Option<String> = None,
+        /// Its input normalisation.
+        normalise: Option<String> = None,
+        /// The model of an earlier stage.
+        from: Option<String> = None,
+    }
+}
+
+settings! {
+    /// A measurement, besides its settings.
+    pub struct MeasurePart {
+        /// The measurement or attack.
+        what: String = String::new(),
+        /// Name of the log [default: what-model].
+        log: Option<String> = None,
+        /// The model compared with.
+        reference: Option<String> = None,
+    }
+}
+
+impl Experiment {
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    /// A text that is not TOML; names or values that there are not.
+    pub fn read(text: &str, registry: &Registry) -> Result<Self, Error> {
+        let mut table = config::parse(text)?;
+        let models = tables(&mut table, "models")?;
+        let measurements = tables(&mut table, "measurements")?;
+        let about = ExperimentPart::read(&config::values(&table, &ExperimentPart::fields())?)?;
+        let sigma = about.sigma.ok_or_else(|| SettingError::missing("sigma"))?;
+        let mut stages = Vec::new();
+        // Names and methods of the models so far.
+        let mut made: Vec<(String, String)> = Vec::new();
+        for table in models {
+            let stage = model(table, registry, (sigma, about.data.as_deref()))?;
+            made.push((stage.name.clone(), stage.method.clone()));
+            stages.push(Stage::Fit(stage));
+        }
+        for table in measurements {
+            stages.extend(measurement(table, registry, sigma, &made)?);
+        }
+        Ok(Self {
+            title: about.title,
+            data: DataSource {
+                data: about.data,
+                root: None,
+            },
+            sigma,
+            images: about.images,
+            stages,
+        })
+    }
+
+    /// A shipped experiment.
+    ///
+    /// # Errors
+    /// A name that there is not.
+    pub fn shipped(what: &str, name: &str, registry: &Registry) -> Result<Self, Error> {
+        Self::read(preset_text(what, name)?, registry)
+    }
+}
+
+/// Takes a list of tables out of a table.
+fn tables(table: &mut toml::Table, name: &str) -> Result<Vec<toml::Table>, Error> {
+    let wrong = || SettingError::value(name, "something else", "a list of tables");
+    let list = match table.remove(name) {
+        None => return Ok(vec![]),
+        Some(toml::Value::Array(list)) => list,
+        Some(_) => return Err(wrong().into()),
+    };
+    let tables = list.into_iter().map(|entry| match entry {
+        toml::Value::Table(table) => Ok(table),
+        _ => Err(wrong().into()),
+    });
+    tables.collect()
+}
+
+fn model(
+    table: toml::Table,
+    registry: &Registry,
+    (sigma, data): (f64, Option<&str>),
+) -> Result<FitStage, Error> {
+    let method = table.get("method").and_then(toml::Value::as_str);
+    let entry = registry.method(method.unwrap_or_default())?;
+    let own = (entry.fields)();
+    let mut fields = ModelPart::fields();
+    fields.extend(own.iter().cloned());
+    fields.extend(Training::fields());
+    let given = config::values(&table, &fields)?;
+    let mut values = (entry.training)(data.unwrap_or_default()).write();
+    if let Some(name) = ModelPart::read(&given)?.preset {
+        values.lay(preset(&entry.info.name, &name, &fields)?);
+    }
+    values.lay(given);
+    let part = ModelPart::read(&values)?;
+    let normalise = part.normalise.filter(|text| text != "none");
+    let start = match (part.from, part.arch) {
+        (Some(from), _) => StageStart::From(from),
+        (None, Some(arch)) => StageStart::Architecture(arch, normalise),
+        (None, None) => return Err(SettingError::missing("arch").into()),
+    };
+    let training = Training::read(&values)?;
+    let mut own_values = Values::default();
+    for (name, value) in values.iter() {
+        if own.iter().any(|field| field.name == name) {
+            own_values.set(&own, name, value)?;
+        }
+    }
+    if own.iter().any(|field| field.name == "sigma") {
+        own_values.put("sigma", &sigma);
+    }
+    Ok(FitStage {
+        name: part.name,
+        method: part.method,
+        start,
+        values: own_values,
+        training,
+    })
+}
+
+fn measurement(
+    mut table: toml::Table,
+    registry: &Registry,
+    sigma: f64,
+    made: &[(String, String)],
+) -> Result<Vec<Stage>, Error> {
+    let what = table.get("what").and_then(toml::Value::as_str);
+    let own = registry.fields_of(what.unwrap_or_default())?;
+    let mut only = |kind: &str| match table.remove(kind) {
+        Some(toml::Value::Table(table)) => config::values(&table, &own),
+        _ => Ok(Values::default()),
+    };
+    let (stochastic, deterministic) = (only("stochastic")?, only("deterministic")?);
+    let models: Option<Vec<String>> = match table.remove("models") {
+        Some(list) => Some(
+            list.try_into()
+                .map_err(|_| SettingError::value("models", "something else", "a list of names"))?,
+        ),
+        None => None,
+    };
+    let mut fields = MeasurePart::fields();
+    fields.extend(ImageChoice::fields());
+    fields.extend(own.iter().cloned());
+    let given = config::values(&table, &fields)?;
+    let part = MeasurePart::read(&given)?;
+    let images = ImageChoice::read(&given)?;
+    let mut shared = NoiseLevel { sigma: Some(sigma) }.write();
+    for (name, value) in given.iter() {
+        if own.iter().any(|field| field.name == name) {
+            shared.set(&own, name, value)?;
+        }
+    }
+    let wanted = made.iter().filter(|(name, _)| match &models {
+        Some(models) => models.contains(name),
+        None => true,
+    });
+    Ok(wanted
+        .map(|(model, method)| {
+            let mut values = shared.clone();
+            values.lay(match registry.is_stochastic(method) {
+                true => stochastic.clone(),
+                false => deterministic.clone(),
+            });
+            let log = part.log.clone();
+            Stage::Measure(MeasureStage {
+                model: model.clone(),
+                what: part.what.clone(),
+                log: log.unwrap_or_else(|| format!("{}-{model}", part.what)),
+                reference: part.reference.clone(),
+                values,
+                images: images.clone(),
+            })
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_experiments_read() {
+        let registry = Registry::standard();
+        for (what, name, stages) in [
+            ("reproduce", "demo", 4 + 3 * 4 + 1 + 4 + 4),
+            ("reproduce-cifar10", "quick", 5 + 3 * 4 + 1 + 4),
+            ("reproduce-cifar10", "paper", 4 + 3 * 4 + 1 + 4),
+        ] {
+            let experiment = Experiment::shipped(what, name, &registry).unwrap();
+            assert_eq!(experiment.stages.len(), stages, "{name}");
+        }
+    }
+
+    #[test]
+    fn stochastic_models_get_their_own_settings() {
+        let registry = Registry::standard();
+        let demo = Experiment::shipped("reproduce", "demo", &registry).unwrap();
+        let samples = |log: &str| {
+            let stage = demo.stages.iter().find_map(|stage| match stage {
+                Stage::Measure(stage) if stage.log == log => Some(stage),
+                _ => None,
+            });
+            let value = stage.unwrap().values.get("samples").cloned();
+            value.and_then(|value| value.as_u64())
+        };
+        assert_eq!(samples("pgd-gaussian"), Some(16));
+        assert_eq!(samples("pgd-heat"), None);
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_by_name() {
+        let registry = Registry::standard();
+        let head = "data = 'digits'\nsigma = 0.1\n";
+        for (text, words) in [
+            ("data = 'digits'", "sigma is required"),
+            (&format!("{head}what = 1"), "unknown option `what`"),
+            (
+                &format!("{head}[[models]]\nname = 'a'\nmethod = 'magic'"),
+                "method is `magic`",
+            ),
+            (
+                &format!("{head}[[models]]\nname = 'a'\nmethod = 'baseline'\nkappa = 3"),
+                "unknown option `kappa`",
+            ),
+            (
+                &format!("{head}[[measurements]]\nwhat = 'magic'"),
+                "measurement is `magic`",
+            ),
+        ] {
+            let error = Experiment::read(text, &registry).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Training, once for every method: run folder, resume, checkpoints.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use data::Dataset;
+use exchange::Loaded;
+use network::architecture::{self, Task};
+use network::{Model, ModelInfo};
+use record::{ModelId, RunManifest};
+use serde_json::{Map, Value, json};
+use settings::Settings as _;
+use train::{MODEL_FILE, Run, Training};
+
+use crate::choice::MethodChoice;
+use crate::device::Device;
+use crate::error::Error;
+use crate::measurements::percent;
+use crate::observer::{Observer, TrainingRun};
+use crate::source::{check_fit, data_id, model_id, normalisation};
+
+/// The network before the first step.
+pub enum StartFrom<'a> {
+    /// A built-in architecture with random weights.
+    Architecture {
+        /// Its name.
+        name: &'a str,
+        /// Input normalisation, as means/stds; `None`: none.
+        normalise: Option<&'a str>,
+    },
+    /// A given model, which is then the parent of the new one.
+    Model {
+        /// The model.
+        loaded: &'a Loaded,
+        /// Where it was read from; for people.
+        path: &'a Path,
+    },
+}
+
+/// What is trained, on what, how, and where it goes.
+pub struct Job<'a> {
+    /// The network before the first step.
+    pub start: StartFrom<'a>,
+    /// Images to learn from.
+    pub train: &'a Dataset,
+    /// Images whose accuracy is logged; nothing is selected on it.
+    pub test: Option<&'a Dataset>,
+    /// Epochs, batches, learning rate, ...
+    pub training: &'a Training,
+    /// The run folder.
+    pub folder: &'a Path,
+    /// Of everything random.
+    pub seed: u64,
+    /// Where it runs.
+    pub device: &'a Device,
+}
+
+/// A finished run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fitted {
+    /// The model.
+    pub model: Model,
+    /// Its file.
+    pub file: PathBuf,
+    /// SHA-256 of the file.
+    pub sha256: String,
+    /// How it was made.
+    pub method: String,
+    /// An earlier run had finished it.
+    pub already: bool,
+    /// Accuracy on the test images after the last epoch, if it was measured here.
+    pub test_accuracy: Option<f64>,
+}
+
+impl Fitted {
+    /// Everything but the model as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut all = json!({
+            "model": self.file.display().to_string(), "method": self.method,
+            "sha256": self.sha256,
+        });
+        if !self.already {
+            all["test_accuracy"] = json!(self.test_accuracy);
+        }
+        all
+    }
+}
+
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.method)?;
+        if self.already {
+            return writeln!(f, ", already made");
+        }
+        writeln!(f)?;
+        if let Some(accuracy) = self.test_accuracy {
+            let accuracy = percent(accuracy);
+            writeln!(f, "  clean test accuracy {accuracy} (guarantee: empirical)")?;
+        }
+        Ok(())
+    }
+}
+
+/// Trains a model in its run folder. Run again, it goes on where it stopped, and
+/// ends with the same bytes; a finished run is only read.
+///
+/// # Errors
+/// A folder that holds another run; settings, models or data that make no sense;
+/// a disk or device that fails; a run that diverges or is stopped.
+pub fn fit(
+    mut choice: MethodChoice,
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Fitted, Error> {
+    job.training.check()?;
+    job.training.images(job.train)?;
+    let (model, manifest) = begin(&choice, job)?;
+    let file = job.folder.join(MODEL_FILE);
+    let manifest_file = job.folder.join(RunManifest::FILE);
+    let found = manifest.claim(&manifest_file)?;
+    let done = found.and_then(|found| found.model);
+    if let Some(done) = done.filter(|_| file.exists()) {
+        let bytes = network::file::read_bytes(&file)?;
+        return Ok(Fitted {
+            model: Model::from_bytes(&bytes)?,
+            file,
+            sha256: done.sha256,
+            method: choice.name,
+            already: true,
+            test_accuracy: None,
+        });
+    }
+    let run = Run {
+        folder: job.folder,
+        train: job.train,
+        test: job.test,
+        training: job.training,
+        seed: job.seed,
+        load: &|model| job.device.load(model),
+    };
+    let mut told = TrainingRun::new(observer);
+    let trained = train::train(&model, &mut *choice.method, &run, &mut told);
+    let last = told.finish();
+    let trained = trained.map_err(|error| match error {
+        train::TrainError::Stopped => Error::Stopped,
+        other => other.into(),
+    })?;
+    let bytes = trained.to_bytes();
+    record::atomic::write(&file, &bytes)?;
+    let sha256 = network::file::sha256(&bytes);
+    let manifest = RunManifest {
+        model: Some(ModelId {
+            sha256: sha256.clone(),
+            path: Some(MODEL_FILE.into()),
+        }),
+        ..manifest
+    };
+    manifest.write(&manifest_file)?;
+    train::tidy(job.folder, &*choice.method)?;
+    let values = last.iter().flat_map(|report| &report.values);
+    let mut accuracy = values.filter(|(name, _)| *name == "test_accuracy");
+    Ok(Fitted {
+        model: trained,
+        file,
+        sha256,
+        method: choice.name,
+        already: false,
+        test_accuracy: accuracy.next().map(|(_, value)| *value),
+    })
+}
+
+/// The network before the first step, with what its file will say about it, and
+/// the manifest of the run.
+fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), Error> {
+    // How often checkpoints are written decides nothing.
+    let mut deciding = job.training.write();
+    deciding.remove("checkpoint-seconds");
+    let mut training: Map<String, Value> = Map::new();
+    let values = deciding.iter();
+    training.extend(values.map(|(name, value)| (name.to_owned(), value.clone())));
+    training.insert(
+        "augment".into(),
+        json!(job.training.augmentation(job.train)),
+    );
+    let mut settings = json!({"method": choice.settings, "training": training});
+    let mut info = ModelInfo {
+        classes: job.train.classes().to_vec(),
+        method: Some(choice.name.clone()),
+        sigma: choice.sigma,
+        hyper_parameters: settings.as_object().cloned().unwrap_or_default(),
+        data: Some(job.train.name().into()),
+        data_sha256: Some(job.train.hash().into()),
+        version: Some(env!("CARGO_PKG_VERSION").into()),
+        ..ModelInfo::default()
+    };
+    let (model, parent) = match &job.start {
+        StartFrom::Architecture { name, normalise } => {
+            let input = job.train.shape();
+            let mut task = Task::new(input, job.train.classes().len());
+            if let Some(text) = normalise {
+                let (mean, std) = normalisation(text, input.channels)?;
+                task = task.normalised(&mean, &std);
+            }
+            settings["normalise"] = json!(normalise);
+            info.architecture = Some((*name).to_owned());
+            let graph = architecture::build(name, &task)?;
+            (Model::initialised(graph, job.seed, info), None)
+        }
+        StartFrom::Model { loaded, path } => {
+            check_fit(&loaded.model, job.train)?;
+            info.architecture = loaded.model.info.architecture.clone();
+            info.parent_sha256 = Some(loaded.sha256.clone());
+            let model = Model {
+                info,
+                ..loaded.model.clone()
+            };
+            (model, Some(model_id(loaded, path)))
+        }
+    };
+    settings["arch"] = json!(model.info.architecture);
+    let manifest = RunManifest {
+        format: RunManifest::FORMAT.into(),
+        version: RunManifest::VERSION,
+        command: if choice.labels { "train" } else { "smooth" }.into(),
+        method: choice.name.clone(),
+        label: None,
+        sigma: choice.sigma,
+        configuration: settings,
+        seed: job.seed,
+        data: data_id(job.train),
+        parent,
+        model: None,
+        versions: job.device.versions(),
+        started: None,
+        finished: None,
+    };
+    Ok((model, manifest))
+}

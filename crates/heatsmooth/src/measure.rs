@@ -1,0 +1,229 @@
+//! Measuring a model on images, once for every measurement: manifest, resume,
+//! shard, rows, summary.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use network::Images;
+use record::{Guarantee, Log, Manifest, ModelId, Row};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::observer::Observer;
+use crate::source::{data_id, model_id};
+use crate::subject::Subject;
+
+/// Something that is measured image by image: a certificate, a bound, an attack.
+///
+/// One of your own is a type that implements this, and a row for its log
+/// ([`record::Row`]); [`measure`] does the rest. `examples/own_certificate.rs`
+/// shows it.
+pub trait Measurement {
+    /// A line of the log.
+    type Row: Row;
+    /// What all lines come to.
+    type Figures: Figures;
+
+    /// How it is measured, in one word.
+    fn procedure(&self) -> String;
+
+    /// Noise std in units of pixels scaled to [0, 1]; `None`: without noise.
+    fn sigma(&self) -> Option<f64>;
+
+    /// Seed of all noise.
+    fn seed(&self) -> u64;
+
+    /// What its figures guarantee, and for which classifier.
+    fn guarantee(&self) -> Guarantee;
+
+    /// Everything else that decides a row: logs in which it differs are never
+    /// mixed.
+    fn settings(&self) -> Value;
+
+    /// The model compared with, if there is one.
+    fn reference(&self) -> Option<ModelId> {
+        None
+    }
+
+    /// The columns of the log.
+    fn columns(&self) -> Vec<String> {
+        let columns = <Self::Row as Row>::COLUMNS.iter();
+        columns.map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Refuses what makes no sense for this subject, before anything is written.
+    ///
+    /// # Errors
+    /// Whatever is wrong.
+    fn check(&self, subject: &Subject) -> Result<(), Error>;
+
+    /// Measures the images in order and hands out their rows in order; stops when
+    /// `write` breaks.
+    ///
+    /// # Errors
+    /// An image or a network that cannot be used; a device that fails.
+    fn run(
+        &self,
+        subject: &Subject,
+        images: &mut dyn Iterator<Item = Images>,
+        write: &mut dyn FnMut(Self::Row) -> ControlFlow<()>,
+        observer: &mut dyn FnMut(&str),
+    ) -> Result<(), Error>;
+
+    /// What the rows come to, those of earlier runs included.
+    fn summary(&self, rows: &[Self::Row]) -> Self::Figures;
+
+    /// Doubts about the rows, in words that end in advice.
+    fn warnings(&self, rows: &[Self::Row]) -> Vec<String> {
+        let _ = rows;
+        Vec::new()
+    }
+}
+
+/// Figures about a log: as text for people, as JSON for programs.
+pub trait Figures {
+    /// Names and values.
+    fn to_json(&self) -> Value;
+
+    /// A few lines, without the log's name.
+    fn to_text(&self) -> String;
+}
+
+/// A log and what it comes to.
+pub struct Measured {
+    /// The log.
+    pub log: PathBuf,
+    /// How many images it covers.
+    pub images: usize,
+    /// What its figures guarantee.
+    pub guarantee: Guarantee,
+    /// The noise level, if there is noise.
+    pub sigma: Option<f64>,
+    /// What all rows come to.
+    pub summary: Box<dyn Figures>,
+}
+
+impl Measured {
+    /// Everything as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut all = json!({
+            "log": self.log.display().to_string(), "images": self.images, "sigma": self.sigma,
+        });
+        if let (Value::Object(all), Value::Object(more)) = (&mut all, self.summary.to_json()) {
+            all.extend(more);
+            all.insert("guarantee".into(), self.guarantee.to_string().into());
+        }
+        all
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} images", self.log.display(), self.images)?;
+        if let Some(sigma) = self.sigma {
+            write!(f, ", sigma {sigma}")?;
+        }
+        writeln!(f, "\n{}", self.summary.to_text().trim_end())?;
+        writeln!(f, "  guarantee: {}", self.guarantee)
+    }
+}
+
+/// Measures a subject and writes one row an image to `log`, with a manifest
+/// beside it. Run again, it goes on where it stopped, and ends with the same
+/// bytes.
+///
+/// # Errors
+/// A log that is about something else; whatever the measurement refuses; a disk
+/// or device that fails; [`Error::Stopped`] if the observer breaks.
+pub fn measure<M: Measurement>(
+    measurement: &M,
+    subject: &Subject,
+    log: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Measured, Error>
+where
+    M::Figures: 'static,
+{
+    if log.extension().is_none_or(|extension| extension != "tsv") {
+        let expected = "a file that ends in .tsv; its description goes into a .json beside it";
+        return Err(settings::SettingError::value("out", log.display(), expected).into());
+    }
+    measurement.check(subject)?;
+    if let (Some(sigma), Some(own)) = (measurement.sigma(), subject.loaded.model.info.sigma)
+        && (own - sigma).abs() > 1e-9
+    {
+        observer.warning(&format!("the model was made for sigma {own}, not {sigma}"));
+    }
+    let manifest = manifest(measurement, subject);
+    let columns = measurement.columns();
+    let (mut file, opened) = Log::<M::Row>::open(log, &manifest, &columns)?;
+    let (mut rows, total) = (opened.rows, manifest.selection.len());
+    let resumed = rows.len();
+    if resumed > 0 {
+        observer.note(&format!(
+            "{}: resuming after {resumed} of {total} images",
+            log.display()
+        ));
+    }
+    observer.begin("images", total, resumed as u64);
+    let mut images = subject.images(resumed);
+    let (mut failed, mut stopped) = (None, false);
+    let mut warnings = Vec::new();
+    let mut write = |row: M::Row| {
+        if let Err(error) = file.append(&row) {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        rows.push(row);
+        let flow = observer.progress(rows.len() as u64, &String::new);
+        stopped |= flow.is_break();
+        flow
+    };
+    let mut warn = |text: &str| warnings.push(text.to_owned());
+    let outcome = measurement.run(subject, &mut images, &mut write, &mut warn);
+    observer.end();
+    for warning in &warnings {
+        observer.warning(warning);
+    }
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    outcome?;
+    images.result()?;
+    file.finish()?;
+    if stopped && (rows.len() as u64) < total {
+        return Err(Error::Stopped);
+    }
+    for warning in measurement.warnings(&rows) {
+        observer.warning(&warning);
+    }
+    Ok(Measured {
+        log: log.into(),
+        images: rows.len(),
+        guarantee: measurement.guarantee(),
+        sigma: measurement.sigma(),
+        summary: Box::new(measurement.summary(&rows)),
+    })
+}
+
+/// What stands beside the log.
+fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Manifest {
+    Manifest {
+        format: Manifest::FORMAT.into(),
+        version: Manifest::VERSION,
+        kind: <M::Row as Row>::KIND,
+        procedure: measurement.procedure(),
+        method: subject.method(),
+        label: None,
+        model: model_id(&subject.loaded, &subject.path),
+        reference: measurement.reference(),
+        data: data_id(&subject.dataset),
+        selection: subject.selection,
+        sigma: measurement.sigma(),
+        seed: measurement.seed(),
+        guarantee: measurement.guarantee(),
+        configuration: measurement.settings(),
+        versions: subject.device.versions(),
+    }
+}

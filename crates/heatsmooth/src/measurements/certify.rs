@@ -1,0 +1,176 @@
+//! Certified radii.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use certify::{Certify, CertifyOutcome, CertifyParams, Decision, certify_all};
+use network::Images;
+use record::{CertifyRow, Guarantee};
+use serde_json::{Value, json};
+
+use super::percent;
+use crate::error::Error;
+use crate::measure::{Figures, Measurement};
+use crate::subject::Subject;
+
+/// Radii in units of sigma at which a summary gives certified accuracy.
+const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
+
+/// Certified L2 radii of the smoothed classifier (Cohen et al.).
+#[derive(Clone, Debug)]
+pub struct Certified {
+    params: CertifyParams,
+    plan: Certify,
+}
+
+impl Certified {
+    /// At this noise level.
+    ///
+    /// # Errors
+    /// Settings that contradict each other.
+    pub fn new(sigma: f64, params: CertifyParams, seed: u64) -> Result<Self, Error> {
+        let plan = params.plan(sigma, seed)?;
+        Ok(Self { params, plan })
+    }
+}
+
+impl Measurement for Certified {
+    type Row = CertifyRow;
+    type Figures = CertifiedFigures;
+
+    fn procedure(&self) -> String {
+        match self.plan.anytime {
+            Some(_) => "anytime".into(),
+            None => "cohen".into(),
+        }
+    }
+
+    fn sigma(&self) -> Option<f64> {
+        Some(self.plan.sigma)
+    }
+
+    fn seed(&self) -> u64 {
+        self.plan.seed
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        self.plan.guarantee()
+    }
+
+    fn settings(&self) -> Value {
+        let p = &self.params;
+        json!({
+            "n0": p.n0, "n": p.n, "select": p.select, "top_k": p.top_k,
+            "rule": p.rule, "radius": p.radius, "tolerance": p.tolerance,
+        })
+    }
+
+    fn check(&self, subject: &Subject) -> Result<(), Error> {
+        Ok(self.plan.check(subject.network.classes())?)
+    }
+
+    fn run(
+        &self,
+        subject: &Subject,
+        images: &mut dyn Iterator<Item = Images>,
+        write: &mut dyn FnMut(CertifyRow) -> ControlFlow<()>,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        let network = &*subject.network;
+        let mut observer = |outcome: CertifyOutcome| write(row(&outcome));
+        Ok(certify_all(
+            network,
+            images,
+            &self.plan,
+            network.batch(),
+            &mut observer,
+        )?)
+    }
+
+    fn summary(&self, rows: &[CertifyRow]) -> CertifiedFigures {
+        CertifiedFigures::new(self.plan.sigma, rows)
+    }
+}
+
+fn row(outcome: &CertifyOutcome) -> CertifyRow {
+    let c = &outcome.certificate;
+    // Whether "radius >= R" holds was not decided within n samples: abstain.
+    let decided = c.decision != Some(Decision::Undecided);
+    CertifyRow {
+        idx: outcome.index.into(),
+        label: outcome.label as u32,
+        predict: c.predict.filter(|_| decided).map(|p| p as u32),
+        radius: if decided { c.radius } else { 0.0 },
+        correct: outcome.correct && decided,
+        time: Duration::try_from_secs_f64(outcome.seconds).ok(),
+        n_a: Some(c.n_a.into()),
+        n: Some(c.n.into()),
+        p_lower: c.p_lower,
+        p_correct_l_bound: c.p_correct_lower,
+        lecuyer: c.lecuyer,
+        li: c.li,
+        samples: Some(outcome.samples),
+        classify_time: Duration::try_from_secs_f64(outcome.classify_seconds).ok(),
+        clean_correct: Some(outcome.clean == outcome.label),
+    }
+}
+
+/// What certificates come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CertifiedFigures {
+    /// Radii, and the share of all images that are right and certified there.
+    pub accuracy: Vec<(f64, f64)>,
+    /// Average certified radius: the mean of radius * correct.
+    pub acr: f64,
+    /// Share of all images without a certificate.
+    pub abstained: f64,
+    /// Noisy passes an image, on average.
+    pub samples: f64,
+}
+
+impl CertifiedFigures {
+    /// Of these rows.
+    pub fn new(sigma: f64, rows: &[CertifyRow]) -> Self {
+        let mean = |value: &dyn Fn(&CertifyRow) -> f64| {
+            rows.iter().map(value).sum::<f64>() / rows.len().max(1) as f64
+        };
+        let share = |is: &dyn Fn(&CertifyRow) -> bool| mean(&|row| f64::from(u8::from(is(row))));
+        let radii = STEPS.iter().map(|step| step * sigma);
+        Self {
+            accuracy: radii
+                .map(|radius| (radius, share(&|row| row.correct && row.radius >= radius)))
+                .collect(),
+            acr: mean(&|row| if row.correct { row.radius } else { 0.0 }),
+            abstained: share(&|row| row.predict.is_none()),
+            samples: mean(&|row| row.samples.map_or(f64::NAN, |samples| samples as f64)),
+        }
+    }
+}
+
+impl Figures for CertifiedFigures {
+    fn to_json(&self) -> Value {
+        let accuracy = self.accuracy.iter();
+        let accuracy: Vec<_> = accuracy
+            .map(|(radius, share)| json!({"radius": radius, "certified_accuracy": share}))
+            .collect();
+        json!({
+            "certified_accuracy": accuracy, "acr": self.acr, "abstained": self.abstained,
+            "samples_per_image": self.samples,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let accuracy = self.accuracy.iter();
+        let accuracy: Vec<String> = accuracy
+            .map(|(radius, share)| format!("{} at r = {radius:.3}", percent(*share)))
+            .collect();
+        format!(
+            "  certified accuracy (of all images): {}\n  average certified radius {:.4}, \
+             abstained {}, {:.0} noisy passes an image\n",
+            accuracy.join(", "),
+            self.acr,
+            percent(self.abstained),
+            self.samples
+        )
+    }
+}

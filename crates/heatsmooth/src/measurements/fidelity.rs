@@ -1,0 +1,228 @@
+//! Is v the Gaussian average of f?
+
+use std::ops::ControlFlow;
+
+use certify::{
+    AtLevel, Closeness, Fidelity, FidelityDistances, FidelityOutcome, FidelityParams,
+    FidelitySummary, fidelity_all,
+};
+use network::{Executor, Images};
+use record::{FidelityLevel, FidelityRow, Guarantee, LevelDistance, ModelId};
+use serde_json::{Value, json};
+
+use super::percent;
+use crate::device::Device;
+use crate::error::Error;
+use crate::measure::{Figures, Measurement};
+use crate::source::{ModelSource, model_id};
+use crate::subject::Subject;
+
+/// How close v(x) is to the Monte-Carlo average of f at x, beside the same
+/// distance for f itself, and the sigma at which it fits best.
+pub struct Compared {
+    plan: Fidelity,
+    reference: ModelId,
+    f: Box<dyn Executor>,
+}
+
+impl Compared {
+    /// Compares with the average of `reference` at this noise level.
+    ///
+    /// # Errors
+    /// A reference that cannot be read.
+    pub fn new(
+        sigma: f64,
+        params: &FidelityParams,
+        reference: &ModelSource,
+        subject: &Subject,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let loaded = reference.load(Some(&subject.dataset))?;
+        Ok(Self {
+            plan: params.plan(sigma, seed),
+            reference: model_id(&loaded, &reference.path),
+            f: load(&subject.device, &loaded)?,
+        })
+    }
+}
+
+fn load(device: &Device, loaded: &exchange::Loaded) -> Result<Box<dyn Executor>, Error> {
+    Ok(device.load(&loaded.model)?)
+}
+
+impl Measurement for Compared {
+    type Row = FidelityRow;
+    type Figures = AverageFigures;
+
+    fn procedure(&self) -> String {
+        "fidelity".into()
+    }
+
+    fn sigma(&self) -> Option<f64> {
+        Some(self.plan.sigma)
+    }
+
+    fn seed(&self) -> u64 {
+        self.plan.seed
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::Empirical
+    }
+
+    fn settings(&self) -> Value {
+        json!({"samples": self.plan.samples, "levels": self.plan.levels})
+    }
+
+    fn reference(&self) -> Option<ModelId> {
+        Some(self.reference.clone())
+    }
+
+    fn columns(&self) -> Vec<String> {
+        FidelityRow::columns(&self.plan.all_levels())
+    }
+
+    fn check(&self, _: &Subject) -> Result<(), Error> {
+        Ok(self.plan.check()?)
+    }
+
+    fn run(
+        &self,
+        subject: &Subject,
+        images: &mut dyn Iterator<Item = Images>,
+        write: &mut dyn FnMut(FidelityRow) -> ControlFlow<()>,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        let (v, f) = (&*subject.network, &*self.f);
+        let mut observer = |outcome: FidelityOutcome| write(row(&outcome, &self.plan));
+        Ok(fidelity_all(
+            v,
+            f,
+            images,
+            &self.plan,
+            f.batch(),
+            &mut observer,
+        )?)
+    }
+
+    /// From the rows alone, so that it covers what an earlier run measured.
+    fn summary(&self, rows: &[FidelityRow]) -> AverageFigures {
+        let mut summary = FidelitySummary::new(&self.plan);
+        for row in rows {
+            summary.add(&outcome(row));
+        }
+        AverageFigures {
+            logits: summary.logits(),
+            probabilities: summary.probabilities(),
+        }
+    }
+}
+
+/// One image as a row of the log.
+fn row(outcome: &FidelityOutcome, plan: &Fidelity) -> FidelityRow {
+    let own = outcome.at(plan.sigma).expect("the plan's own level");
+    let distance = |d: &FidelityDistances| LevelDistance {
+        v_distance: d.v,
+        standard_error: d.standard_error,
+        step: d.step,
+    };
+    let levels = outcome.levels.iter().map(|at| FidelityLevel {
+        sigma: at.sigma,
+        logits: distance(&at.logits),
+        probabilities: distance(&at.probabilities),
+    });
+    FidelityRow {
+        idx: outcome.index.into(),
+        label: outcome.label as u32,
+        v_distance: own.logits.v,
+        f_distance: own.logits.f,
+        standard_error: own.logits.standard_error,
+        agree: own.logits.v_agrees,
+        levels: levels.collect(),
+        f_agree: Some(own.logits.f_agrees),
+        p_f_distance: own.probabilities.f,
+        p_agree: Some(own.probabilities.v_agrees),
+        p_f_agree: Some(own.probabilities.f_agrees),
+    }
+}
+
+/// A row back as an outcome. Of f and of classes it knows what holds at the log's
+/// own sigma, and a summary asks for no more.
+fn outcome(row: &FidelityRow) -> FidelityOutcome {
+    let distances = |at: &LevelDistance, f: f64, agree: [bool; 2]| FidelityDistances {
+        v: at.v_distance,
+        f,
+        standard_error: at.standard_error,
+        step: at.step,
+        v_agrees: agree[0],
+        f_agrees: agree[1],
+    };
+    let flag = |flag: Option<bool>| flag.unwrap_or_default();
+    let at = |level: &FidelityLevel| AtLevel {
+        sigma: level.sigma,
+        logits: distances(
+            &level.logits,
+            row.f_distance,
+            [row.agree, flag(row.f_agree)],
+        ),
+        probabilities: distances(
+            &level.probabilities,
+            row.p_f_distance,
+            [flag(row.p_agree), flag(row.p_f_agree)],
+        ),
+    };
+    FidelityOutcome {
+        index: row.idx as u32,
+        label: row.label as usize,
+        levels: row.levels.iter().map(at).collect(),
+        seconds: 0.0,
+    }
+}
+
+/// What distances to the average come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AverageFigures {
+    /// Of logits.
+    pub logits: Option<Closeness>,
+    /// Of softmax outputs.
+    pub probabilities: Option<Closeness>,
+}
+
+impl Figures for AverageFigures {
+    fn to_json(&self) -> Value {
+        let numbers = |c: Closeness| {
+            json!({
+                "v_distance": c.v, "f_distance": c.f, "gap_closed": c.closed,
+                "agreement": c.v_agreement,
+                "effective_sigma": c.effective_sigma.map(|e| e.sigma),
+            })
+        };
+        json!({
+            "logits": self.logits.map(numbers), "probabilities": self.probabilities.map(numbers),
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let line = |space: &str, c: &Closeness| {
+            let sigma = match &c.effective_sigma {
+                Some(effective) => format!("{:.4}", effective.sigma),
+                None => "unknown".into(),
+            };
+            format!(
+                "  {space}: v is {:.4} from the average of f, f itself {:.4}: {} of the gap closed; same class {}; effective sigma {sigma}\n",
+                c.v,
+                c.f,
+                percent(c.closed),
+                percent(c.v_agreement),
+            )
+        };
+        let spaces = [
+            ("logits", &self.logits),
+            ("probabilities", &self.probabilities),
+        ];
+        let lines = spaces
+            .iter()
+            .filter_map(|(space, c)| Some(line(space, c.as_ref()?)));
+        lines.collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! Single images: class, probability, radius, and the vote of noisy copies.
+
+use std::ops::ControlFlow;
+
+use certify::{Predict, Prediction, lbound_radius, predict_all};
+use network::logits::{softmax, top_k};
+use network::{Executor, Images};
+use record::{About, Guarantee};
+
+use crate::error::Error;
+use crate::subject::Subject;
+
+/// What one pass says about an image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The class with the largest probability.
+    pub class: usize,
+    /// Its probability.
+    pub probability: f64,
+    /// The L-bound radius sigma * sqrt(pi/2) * (p1 - p2), at the noise level given.
+    pub lbound: Option<f64>,
+}
+
+/// What an [`Answer`]'s radius guarantees.
+pub const LBOUND_GUARANTEE: Guarantee = Guarantee::ApproximateIfAverage;
+
+/// What a vote guarantees.
+pub fn vote_guarantee(plan: &Predict) -> Guarantee {
+    Guarantee::SoundSmoothed {
+        alpha: plan.alpha,
+        about: About::TopOne,
+    }
+}
+
+/// One pass of an image.
+///
+/// # Errors
+/// A device that fails; logits that are not finite.
+pub fn answer(network: &dyn Executor, pixels: &[f32], sigma: Option<f64>) -> Result<Answer, Error> {
+    let mut logits = vec![0.0; network.classes()];
+    network.logits(pixels, &mut logits)?;
+    if logits.iter().any(|logit| !logit.is_finite()) {
+        return Err(Error::refused(
+            "the network's output is not finite",
+            "the network has overflowed or holds NaN weights; was its training stable?",
+        ));
+    }
+    let p = softmax(&logits);
+    let order = top_k(&p, 2);
+    let runner_up = order.get(1).map_or(0.0, |&second| p[second]);
+    Ok(Answer {
+        class: order[0],
+        probability: p[order[0]],
+        lbound: sigma.map(|sigma| lbound_radius(sigma, p[order[0]], runner_up)),
+    })
+}
+
+/// The votes on one image, whose noise its number decides.
+///
+/// # Errors
+/// A plan or image that makes no sense; a device that fails.
+pub fn vote(
+    network: &dyn Executor,
+    plan: &Predict,
+    index: u32,
+    pixels: &[f32],
+) -> Result<Prediction, Error> {
+    let mut image = Images::new(network.input());
+    image.push(index, 0, pixels);
+    let mut votes = None;
+    let mut observer = |found: Prediction| {
+        votes = Some(found);
+        ControlFlow::Continue(())
+    };
+    predict_all(network, [image], plan, network.batch(), &mut observer)?;
+    votes.ok_or_else(|| Error::refused("no votes were counted", "give at least one sample"))
+}
+
+/// PREDICT on every image of a subject: the shares right, wrong, abstained.
+///
+/// # Errors
+/// A plan or image that makes no sense; a device that fails.
+pub fn vote_shares(subject: &Subject, plan: &Predict) -> Result<[f64; 3], Error> {
+    let mut counts = [0u32; 3];
+    let mut observer = |vote: Prediction| {
+        counts[match vote.predict {
+            Some(class) if class == vote.label => 0,
+            Some(_) => 1,
+            None => 2,
+        }] += 1;
+        ControlFlow::Continue(())
+    };
+    let mut images = subject.images(0);
+    let network = &*subject.network;
+    predict_all(network, &mut images, plan, network.batch(), &mut observer)?;
+    images.result()?;
+    let all = counts.iter().sum::<u32>().max(1);
+    Ok(counts.map(|count| f64::from(count) / f64::from(all)))
+}

@@ -1,0 +1,410 @@
+//! Every method, attack and measurement by name: one row each, read by the
+//! binary, by experiments and by the report.
+//!
+//! A new one is a file of its own and a row in [`Registry::standard`], or, in
+//! another program, a row added to it.
+
+use std::path::Path;
+
+use attack::{Attack, Ddn, DdnParams, Pgd, PgdParams};
+use certify::{CertifyParams, FidelityParams, LBoundParams};
+use record::MethodInfo;
+use serde_json::{Value, json};
+use settings::{Field, SettingError, Settings, Values};
+use train::methods::{AdversarialParams, HeatParams, NoiseDraws};
+use train::{Schedule, Training};
+
+use crate::choice::MethodChoice;
+use crate::error::Error;
+use crate::measure::{Measured, measure};
+use crate::measurements::{AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel};
+use crate::observer::Observer;
+use crate::source::ModelSource;
+use crate::subject::Subject;
+
+/// A way to train.
+pub struct MethodEntry {
+    /// Its name, how people read it, and whether its models average over noise.
+    pub info: MethodInfo,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Whether it looks at labels; one that does not smooths a given model.
+    pub labels: bool,
+    /// What can be set.
+    pub fields: fn() -> Vec<Field>,
+    /// How it trains on a data set where nothing is said.
+    pub training: fn(data: &str) -> Training,
+    /// The method with these settings; the noise level that the model started
+    /// from stores, if there is one, comes along.
+    pub choose: fn(&Values, Option<f64>) -> Result<MethodChoice, Error>,
+    /// Its cost in forward passes for one image in one epoch, roughly.
+    pub cost: fn(&Values) -> f64,
+}
+
+/// An attack.
+pub struct AttackEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What can be set.
+    pub fields: fn() -> Vec<Field>,
+    /// The attack with these settings and this seed, and what decides it.
+    pub choose: fn(&Values, u64) -> Result<(Box<dyn Attack>, Value), Error>,
+}
+
+/// What a measurement may be told besides its settings.
+pub struct MeasureContext<'a> {
+    /// Seed of all noise.
+    pub seed: u64,
+    /// The model compared with, if one is given.
+    pub reference: Option<&'a ModelSource>,
+}
+
+/// Something that is measured image by image.
+pub struct MeasurementEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Whether it compares with another model.
+    pub wants_reference: bool,
+    /// What can be set.
+    pub fields: fn() -> Vec<Field>,
+    /// Measures a subject with these settings into a log.
+    pub run: MeasureFn,
+    /// Its cost in forward passes for one image, roughly.
+    pub cost: fn(&Values) -> f64,
+}
+
+/// Measures a subject with some settings into a log.
+pub type MeasureFn =
+    fn(&Values, &MeasureContext<'_>, &Subject, &Path, &mut dyn Observer) -> Result<Measured, Error>;
+
+/// All that there is, by name.
+pub struct Registry {
+    /// Ways to train.
+    pub methods: Vec<MethodEntry>,
+    /// Attacks.
+    pub attacks: Vec<AttackEntry>,
+    /// Measurements besides attacks.
+    pub measurements: Vec<MeasurementEntry>,
+}
+
+/// Costs of a training pass and of an attack's step, in forward passes.
+const TRAIN: f64 = 5.0;
+const ATTACK: f64 = 2.5;
+
+impl Registry {
+    /// What the library brings along.
+    pub fn standard() -> Self {
+        Self {
+            methods: vec![
+                MethodEntry {
+                    info: MethodInfo::deterministic("baseline", "baseline", 4),
+                    about: "Cross-entropy on clean images: the undefended baseline",
+                    labels: true,
+                    fields: Vec::new,
+                    training: usual_training,
+                    choose: |_, _| Ok(MethodChoice::baseline()),
+                    cost: |_| TRAIN,
+                },
+                MethodEntry {
+                    info: MethodInfo::stochastic("gaussian", "RandomizedSmoothing", 2),
+                    about: "Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.)",
+                    labels: true,
+                    fields: NoiseLevel::fields,
+                    training: usual_training,
+                    choose: |values, stored| MethodChoice::gaussian(sigma(values, stored)?),
+                    cost: |_| TRAIN,
+                },
+                MethodEntry {
+                    info: MethodInfo::stochastic("smoothadv", "SmoothAdv", 1),
+                    about: "Adversarial training of the smoothed classifier: SmoothAdv (Salman et al.)",
+                    labels: true,
+                    fields: || {
+                        let parts = [NoiseLevel::fields(), NoiseDraws::fields()];
+                        parts
+                            .into_iter()
+                            .flatten()
+                            .chain(AdversarialParams::fields())
+                            .collect()
+                    },
+                    training: usual_training,
+                    choose: |values, stored| {
+                        let (draws, params) =
+                            (NoiseDraws::read(values)?, AdversarialParams::read(values)?);
+                        MethodChoice::smoothadv(sigma(values, stored)?, draws, params)
+                    },
+                    cost: |values| number(values, "samples", 1.0) * adversarial_cost(values),
+                },
+                MethodEntry {
+                    info: MethodInfo::deterministic("adversarial", "adversarial training", 3),
+                    about: "Ordinary adversarial training (Madry et al.): no noise, one copy",
+                    labels: true,
+                    fields: AdversarialParams::fields,
+                    training: usual_training,
+                    choose: |values, _| MethodChoice::adversarial(AdversarialParams::read(values)?),
+                    cost: adversarial_cost,
+                },
+                MethodEntry {
+                    info: MethodInfo::deterministic("heat", "HeatSmoothing", 0),
+                    about: "HeatSmoothing, the paper's Algorithm 1: no labels",
+                    labels: false,
+                    fields: || {
+                        NoiseLevel::fields()
+                            .into_iter()
+                            .chain(HeatParams::fields())
+                            .collect()
+                    },
+                    training: warm_training,
+                    choose: |values, stored| {
+                        MethodChoice::heat(sigma(values, stored)?, HeatParams::read(values)?)
+                    },
+                    cost: |values| {
+                        let kappa = number(values, "kappa", 1.0);
+                        let pass = 1.0 + TRAIN + kappa * (TRAIN + ATTACK - 1.0);
+                        number(values, "timesteps", 1.0) * pass
+                    },
+                },
+            ],
+            attacks: vec![
+                AttackEntry {
+                    name: "pgd",
+                    about: "Projected gradient descent with a fixed L2 budget",
+                    fields: PgdParams::fields,
+                    choose: |values, seed| {
+                        let params = PgdParams::read(values)?;
+                        let (steps, eps) = (params.steps, params.eps);
+                        let pgd = Pgd::new(params, seed)?;
+                        let settings =
+                            json!({"steps": steps, "eps": eps, "step_size": pgd.step_size()});
+                        Ok((Box::new(pgd), settings))
+                    },
+                },
+                AttackEntry {
+                    name: "ddn",
+                    about: "Decoupled direction and norm (Rony et al.): small L2 norms",
+                    fields: DdnParams::fields,
+                    choose: |values, seed| {
+                        let params = DdnParams::read(values)?;
+                        let settings = json!({
+                            "steps": params.steps, "eps": params.eps,
+                            "init_norm": params.init_norm, "gamma": params.gamma,
+                            "levels": params.levels,
+                        });
+                        Ok((Box::new(Ddn::new(params, seed)?), settings))
+                    },
+                },
+            ],
+            measurements: vec![
+                MeasurementEntry {
+                    name: "certify",
+                    about: "Certified L2 radii of the smoothed classifier (Cohen et al.)",
+                    wants_reference: false,
+                    fields: || with_noise(CertifyParams::fields()),
+                    run: |values, context, subject, log, observer| {
+                        let sigma = level(values, subject)?;
+                        let params = CertifyParams::read(values)?;
+                        let certified = Certified::new(sigma, params, context.seed)?;
+                        measure(&certified, subject, log, observer)
+                    },
+                    cost: |values| number(values, "n", 1e4),
+                },
+                MeasurementEntry {
+                    name: "lbound",
+                    about: "The L-bound sigma * sqrt(pi/2) * (p_y - max p_i) for each image",
+                    wants_reference: false,
+                    fields: || with_noise(LBoundParams::fields()),
+                    run: |values, context, subject, log, observer| {
+                        let (sigma, params) =
+                            (level(values, subject)?, LBoundParams::read(values)?);
+                        measure(
+                            &Bounded::new(sigma, &params, context.seed),
+                            subject,
+                            log,
+                            observer,
+                        )
+                    },
+                    cost: |values| number(values, "samples", 1.0).max(1.0),
+                },
+                MeasurementEntry {
+                    name: "fidelity",
+                    about: "How close v(x) is to the Monte-Carlo average of f at x",
+                    wants_reference: true,
+                    fields: || with_noise(FidelityParams::fields()),
+                    run: |values, context, subject, log, observer| {
+                        let (sigma, params) =
+                            (level(values, subject)?, FidelityParams::read(values)?);
+                        let reference = context.reference;
+                        let reference =
+                            reference.ok_or_else(|| SettingError::missing("reference"))?;
+                        let averaged =
+                            Compared::new(sigma, &params, reference, subject, context.seed)?;
+                        measure(&averaged, subject, log, observer)
+                    },
+                    // Twelve levels of noise.
+                    cost: |values| 12.0 * number(values, "samples", 100.0),
+                },
+            ],
+        }
+    }
+
+    /// A method by name.
+    ///
+    /// # Errors
+    /// A name that there is not.
+    pub fn method(&self, name: &str) -> Result<&MethodEntry, Error> {
+        let names = self.methods.iter().map(|entry| &*entry.info.name);
+        let found = self.methods.iter().find(|entry| entry.info.name == name);
+        found.ok_or_else(|| unknown("method", name, names))
+    }
+
+    /// An attack by name.
+    ///
+    /// # Errors
+    /// A name that there is not.
+    pub fn attack(&self, name: &str) -> Result<&AttackEntry, Error> {
+        let names = self.attacks.iter().map(|entry| entry.name);
+        let found = self.attacks.iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| unknown("attack", name, names))
+    }
+
+    /// A measurement by name.
+    ///
+    /// # Errors
+    /// A name that there is not.
+    pub fn measurement(&self, name: &str) -> Result<&MeasurementEntry, Error> {
+        let names = self.measurements.iter().map(|entry| entry.name);
+        let found = self.measurements.iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| unknown("measurement", name, names))
+    }
+
+    /// What can be set of a measurement or attack.
+    ///
+    /// # Errors
+    /// A name that there is not.
+    pub fn fields_of(&self, what: &str) -> Result<Vec<Field>, Error> {
+        match self.attacks.iter().find(|entry| entry.name == what) {
+            Some(attack) => {
+                let both = (attack.fields)().into_iter().chain(AttackOptions::fields());
+                Ok(both.collect())
+            }
+            None => Ok((self.measurement(what)?.fields)()),
+        }
+    }
+
+    /// Measures a subject by the name of a measurement or attack.
+    ///
+    /// # Errors
+    /// As [`measure`].
+    pub fn measure(
+        &self,
+        what: &str,
+        values: &Values,
+        context: &MeasureContext<'_>,
+        subject: &Subject,
+        log: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<Measured, Error> {
+        let Some(entry) = self.attacks.iter().find(|entry| entry.name == what) else {
+            let entry = self.measurement(what)?;
+            return (entry.run)(values, context, subject, log, observer);
+        };
+        let (attack, settings) = (entry.choose)(values, context.seed)?;
+        let options = AttackOptions::read(values)?;
+        let attacked = Attacked::new(attack, settings, options, subject, context.seed)?;
+        measure(&attacked, subject, log, observer)
+    }
+
+    /// The cost of a measurement or attack in forward passes for one image.
+    pub(crate) fn cost_of(&self, what: &str, values: &Values) -> f64 {
+        match self.measurement(what) {
+            Ok(entry) => (entry.cost)(values),
+            Err(_) => {
+                let steps = number(values, "steps", 20.0);
+                steps * ATTACK * number(values, "samples", 1.0)
+            }
+        }
+    }
+
+    /// What a report must know about the methods.
+    pub fn method_infos(&self) -> Vec<MethodInfo> {
+        self.methods
+            .iter()
+            .map(|entry| entry.info.clone())
+            .collect()
+    }
+
+    /// Whether models of a method answer by an average over noise.
+    pub fn is_stochastic(&self, method: &str) -> bool {
+        let mut methods = self.methods.iter();
+        methods.any(|entry| entry.info.name == method && entry.info.stochastic)
+    }
+}
+
+fn unknown<'n>(what: &str, name: &str, names: impl Iterator<Item = impl AsRef<str> + 'n>) -> Error {
+    let names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
+    SettingError::value(what, name, names.join(", ")).into()
+}
+
+/// The noise level said, or the one that the model started from stores.
+fn sigma(values: &Values, stored: Option<f64>) -> Result<f64, Error> {
+    let sigma = NoiseLevel::read(values)?.sigma.or(stored);
+    sigma.ok_or_else(|| SettingError::missing("sigma").into())
+}
+
+/// The noise level said, or the one that the subject's model stores.
+fn level(values: &Values, subject: &Subject) -> Result<f64, Error> {
+    subject.sigma(NoiseLevel::read(values)?.sigma)
+}
+
+fn with_noise(fields: Vec<Field>) -> Vec<Field> {
+    NoiseLevel::fields().into_iter().chain(fields).collect()
+}
+
+fn number(values: &Values, name: &str, or: f64) -> f64 {
+    values.get(name).and_then(Value::as_f64).unwrap_or(or)
+}
+
+fn adversarial_cost(values: &Values) -> f64 {
+    TRAIN + number(values, "attack-steps", 4.0) * ATTACK
+}
+
+/// The paper's settings for CIFAR-10; shorter ones for the embedded digits.
+fn usual_training(data: &str) -> Training {
+    match data {
+        "digits" => Training {
+            epochs: 20,
+            batch_size: 64,
+            schedule: Schedule::OneCycle,
+            ..Training::default()
+        },
+        _ => Training {
+            epochs: 200,
+            schedule: Schedule::Piecewise {
+                epochs: vec![60, 120, 160],
+                factor: 0.2,
+            },
+            ..Training::default()
+        },
+    }
+}
+
+/// The warm recipe: minutes on a pretrained network.
+fn warm_training(data: &str) -> Training {
+    let warm = Training {
+        lr: 0.05,
+        weight_decay: 0.0,
+        clip: 1.0,
+        ..Training::default()
+    };
+    match data {
+        "digits" => Training {
+            epochs: 40,
+            batch_size: 64,
+            ..warm
+        },
+        _ => warm,
+    }
+}

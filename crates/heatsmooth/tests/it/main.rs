@@ -1,0 +1,5 @@
+//! The library from outside, in one program to link it once.
+
+mod names;
+mod registry;
+mod runs;

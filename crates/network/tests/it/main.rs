@@ -1,0 +1,11 @@
+//! The tests of this crate from outside, in one binary to link it once.
+
+mod architectures;
+mod common;
+mod cpu_training;
+mod fold;
+mod gradients;
+mod noisy;
+mod optimiser;
+mod pytorch;
+mod refusals;

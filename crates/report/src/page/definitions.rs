@@ -1,0 +1,48 @@
+//! What the words of a report mean.
+
+use maud::{Markup, html};
+
+/// Its anchor in the page.
+pub const ID: &str = "definitions";
+/// Its heading.
+pub const TITLE: &str = "Definitions";
+
+/// The last section of the page.
+pub fn render() -> Markup {
+    html! {
+        section id=(ID) aria-labelledby="h-definitions" {
+            h2 #h-definitions { (TITLE) }
+            dl {
+                dt { "Certified accuracy at r" }
+                dd {
+                    "Share of images whose certified class is right, not abstained on, with \
+                     radius at least r."
+                }
+                dt { "Certificate" }
+                dd {
+                    "Speaks about g(x) = argmax" sub { "c" } " P(v(x+η) = c), the smoothed \
+                     classifier, and holds with probability 1-α for each image. It does not \
+                     speak about argmax v(x)."
+                }
+                dt { "ACR" }
+                dd {
+                    "Average certified radius: the mean over all images of the radius where the \
+                     class is right, 0 elsewhere."
+                }
+                dt { "High-probability accuracy" }
+                dd {
+                    "What certified accuracy must be at least, with probability 1-ρ over the \
+                     whole set, although each certificate may fail with probability α."
+                }
+                dt { "L-bound" }
+                dd {
+                    "σ·sqrt(π/2)·(p" sub { "y" } " - max" sub { "i≠y" } " p" sub { "i" } ") on \
+                     softmax outputs. It holds if v is exactly a Gaussian average, which no \
+                     trained network is."
+                }
+                dt { "σ, radii, distances" }
+                dd { "In units of pixels scaled to [0,1], L2 norm." }
+            }
+        }
+    }
+}

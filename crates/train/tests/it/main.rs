@@ -1,0 +1,13 @@
+//! The tests of this crate from outside, in one binary to link it once.
+
+mod accuracy;
+mod common;
+mod divergence;
+mod functions;
+mod heat_closed_forms;
+mod heat_golden;
+mod labels;
+mod resume;
+mod runs;
+mod smoothadv;
+mod tapes;
