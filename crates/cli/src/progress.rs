@@ -55,9 +55,15 @@ impl Observer for Terminal {
         }
     }
 
+    /// In an experiment, single epochs are too much to tell.
+    fn epoch(&mut self, text: &str) {
+        if !self.quiet && self.stage.is_none() {
+            self.line(text);
+        }
+    }
+
     fn note(&mut self, text: &str) {
-        // In an experiment, single epochs are too much to tell.
-        if !self.quiet && !(self.stage.is_some() && text.starts_with("epoch ")) {
+        if !self.quiet {
             self.line(text);
         }
     }

@@ -1,5 +1,6 @@
-//! Training methods with their settings.
+//! Training methods and attacks with their settings.
 
+use attack::Attack;
 use serde_json::{Value, json};
 use settings::Settings as _;
 use train::Method;
@@ -22,6 +23,15 @@ pub struct MethodChoice {
     pub settings: Value,
     /// The method itself.
     pub method: Box<dyn Method>,
+}
+
+/// An attack with its settings: what [`Attacked`](crate::measurements::Attacked)
+/// runs.
+pub struct AttackChoice {
+    /// The attack itself.
+    pub attack: Box<dyn Attack>,
+    /// Everything that decides what it does, except its seed.
+    pub settings: Value,
 }
 
 impl MethodChoice {

@@ -330,6 +330,10 @@ impl Observer for Counted<'_> {
         self.observer.end();
     }
 
+    fn epoch(&mut self, text: &str) {
+        self.observer.epoch(text);
+    }
+
     fn note(&mut self, text: &str) {
         self.observer.note(text);
     }

@@ -90,7 +90,7 @@ mod subject;
 
 pub use accuracy::accuracy;
 pub use bench::{Bench, Work};
-pub use choice::MethodChoice;
+pub use choice::{AttackChoice, MethodChoice};
 pub use device::Device;
 pub use error::Error;
 pub use experiment::{

@@ -22,6 +22,11 @@ pub trait Observer {
     /// The work that began last has ended.
     fn end(&mut self) {}
 
+    /// What a single epoch came to: worth a line for who watches this one run.
+    fn epoch(&mut self, text: &str) {
+        let _ = text;
+    }
+
     /// Something worth knowing.
     fn note(&mut self, text: &str) {
         let _ = text;
@@ -102,7 +107,7 @@ impl TrainObserver for TrainingRun<'_> {
         let values = report.values.iter();
         let values: Vec<String> = values.map(|(name, v)| format!("{name} {v:.4}")).collect();
         let text = format!("epoch {}: {}", report.epoch, values.join(", "));
-        self.observer.note(&text);
+        self.observer.epoch(&text);
         self.last = Some(report.clone());
     }
 

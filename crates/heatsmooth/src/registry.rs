@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use attack::{Attack, Ddn, DdnParams, Pgd, PgdParams};
+use attack::{Ddn, DdnParams, Pgd, PgdParams};
 use certify::{CertifyParams, FidelityParams, LBoundParams};
 use record::MethodInfo;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use settings::{Field, SettingError, Settings, Values};
 use train::methods::{AdversarialParams, HeatParams, NoiseDraws};
 use train::{Schedule, Training};
 
-use crate::choice::MethodChoice;
+use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
 use crate::measurements::{AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel};
@@ -50,7 +50,7 @@ pub struct AttackEntry {
     /// What can be set.
     pub fields: fn() -> Vec<Field>,
     /// The attack with these settings and this seed, and what decides it.
-    pub choose: fn(&Values, u64) -> Result<(Box<dyn Attack>, Value), Error>,
+    pub choose: fn(&Values, u64) -> Result<AttackChoice, Error>,
 }
 
 /// What a measurement may be told besides its settings.
@@ -179,7 +179,10 @@ impl Registry {
                         let pgd = Pgd::new(params, seed)?;
                         let settings =
                             json!({"steps": steps, "eps": eps, "step_size": pgd.step_size()});
-                        Ok((Box::new(pgd), settings))
+                        Ok(AttackChoice {
+                            attack: Box::new(pgd),
+                            settings,
+                        })
                     },
                 },
                 AttackEntry {
@@ -193,7 +196,10 @@ impl Registry {
                             "init_norm": params.init_norm, "gamma": params.gamma,
                             "levels": params.levels,
                         });
-                        Ok((Box::new(Ddn::new(params, seed)?), settings))
+                        Ok(AttackChoice {
+                            attack: Box::new(Ddn::new(params, seed)?),
+                            settings,
+                        })
                     },
                 },
             ],
@@ -311,9 +317,9 @@ impl Registry {
             let entry = self.measurement(what)?;
             return (entry.run)(values, context, subject, log, observer);
         };
-        let (attack, settings) = (entry.choose)(values, context.seed)?;
+        let choice = (entry.choose)(values, context.seed)?;
         let options = AttackOptions::read(values)?;
-        let attacked = Attacked::new(attack, settings, options, subject, context.seed)?;
+        let attacked = Attacked::new(choice, options, subject, context.seed)?;
         measure(&attacked, subject, log, observer)
     }
 

@@ -109,7 +109,7 @@ impl ModelSource {
             ..LoadOptions::default()
         };
         let file = self.file();
-        Ok(exchange::load(&file, &options).map_err(|error| Error::from(error).at(file))?)
+        exchange::load(&file, &options).map_err(|error| Error::from(error).at(file))
     }
 
     /// The input shape, if one is given.

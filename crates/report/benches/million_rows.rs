@@ -61,7 +61,7 @@ fn load_and_build(bencher: Bencher<'_, '_>) {
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn write(bencher: Bencher<'_, '_>) {
-    let report = build(&[LOG.clone()], &Options::default()).expect("a report");
+    let report = build(std::slice::from_ref(&*LOG), &Options::default()).expect("a report");
     let out = folder().join("report");
     bencher.bench(|| report.write(&out).expect("written"));
 }

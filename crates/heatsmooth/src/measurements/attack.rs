@@ -17,6 +17,7 @@ use settings::{SettingError, settings};
 
 use super::percent;
 use crate::album::Album;
+use crate::choice::AttackChoice;
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
 use crate::subject::Subject;
@@ -118,13 +119,12 @@ pub struct Attacked {
 }
 
 impl Attacked {
-    /// Attacks with `attack`, which its own `settings` decide.
+    /// Attacks a subject.
     ///
     /// # Errors
     /// Options that contradict themselves or the data.
     pub fn new(
-        attack: Box<dyn Attack>,
-        settings: Value,
+        AttackChoice { attack, settings }: AttackChoice,
         options: AttackOptions,
         subject: &Subject,
         seed: u64,

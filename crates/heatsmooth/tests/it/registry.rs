@@ -10,8 +10,9 @@ use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, MethodInfo,
 use heatsmooth::settings::{Settings, settings};
 use heatsmooth::train::{Method, Position, TrainError, loss};
 use heatsmooth::{
-    AttackEntry, Device, Error, Experiment, Figures, Laboratory, Measurement, MeasurementEntry,
-    MethodChoice, MethodEntry, Quiet, Registry, StageResult, Subject, Training, measure,
+    AttackChoice, AttackEntry, Device, Error, Experiment, Figures, Laboratory, Measurement,
+    MeasurementEntry, MethodChoice, MethodEntry, Quiet, Registry, StageResult, Subject, Training,
+    measure,
 };
 use serde_json::{Value, json};
 
@@ -187,7 +188,12 @@ fn registry() -> Registry {
         name: "grey",
         about: "paints images grey",
         fields: ToyParams::fields,
-        choose: |_, _| Ok((Box::new(ToyAttack), json!({}))),
+        choose: |_, _| {
+            Ok(AttackChoice {
+                attack: Box::new(ToyAttack),
+                settings: json!({}),
+            })
+        },
     });
     registry.measurements.push(MeasurementEntry {
         name: "toy-certify",
