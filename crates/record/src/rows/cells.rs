@@ -1,6 +1,7 @@
 //! The cells of one line, read and written by the names of their columns.
 
 use std::cell::Cell;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::number::parse_number;
@@ -64,21 +65,15 @@ impl<'a> Cells<'a> {
     }
 
     /// A whole number.
-    pub fn integer<T: std::str::FromStr>(&self, column: &str) -> Result<T, CellError> {
-        let text = self.text(column);
-        text.parse()
-            .map_err(|_| CellError::new(column, format!("expected a whole number, found `{text}`")))
+    pub fn integer<T: FromStr>(&self, column: &str) -> Result<T, CellError> {
+        integer(column, self.text(column))
     }
 
     /// A whole number, or `None` where the cell is empty.
-    pub fn integer_or_none<T: std::str::FromStr>(
-        &self,
-        column: &str,
-    ) -> Result<Option<T>, CellError> {
-        if self.text(column).is_empty() {
-            Ok(None)
-        } else {
-            self.integer(column).map(Some)
+    pub fn integer_or_none<T: FromStr>(&self, column: &str) -> Result<Option<T>, CellError> {
+        match self.text(column) {
+            "" => Ok(None),
+            text => integer(column, text).map(Some),
         }
     }
 
@@ -120,22 +115,14 @@ impl<'a> Cells<'a> {
 
     /// Yes (1) or no (0).
     pub fn flag(&self, column: &str) -> Result<bool, CellError> {
-        match self.text(column) {
-            "0" => Ok(false),
-            "1" => Ok(true),
-            other => {
-                let reason = format!("expected 0 or 1, found `{other}`");
-                Err(CellError::new(column, reason))
-            }
-        }
+        flag(column, self.text(column))
     }
 
     /// Yes (1) or no (0), or `None` where the cell is empty.
     pub fn flag_or_none(&self, column: &str) -> Result<Option<bool>, CellError> {
-        if self.text(column).is_empty() {
-            Ok(None)
-        } else {
-            self.flag(column).map(Some)
+        match self.text(column) {
+            "" => Ok(None),
+            text => flag(column, text).map(Some),
         }
     }
 
@@ -159,6 +146,22 @@ impl<'a> Cells<'a> {
             let reason = format!("expected seconds, found `{}`", self.text(column));
             CellError::new(column, reason)
         })
+    }
+}
+
+fn integer<T: FromStr>(column: &str, text: &str) -> Result<T, CellError> {
+    text.parse()
+        .map_err(|_| CellError::new(column, format!("expected a whole number, found `{text}`")))
+}
+
+fn flag(column: &str, text: &str) -> Result<bool, CellError> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        other => {
+            let reason = format!("expected 0 or 1, found `{other}`");
+            Err(CellError::new(column, reason))
+        }
     }
 }
 
