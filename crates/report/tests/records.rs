@@ -418,3 +418,43 @@ fn clean_accuracy_is_that_of_the_model_as_it_is_used() {
     assert_eq!(clean("gaussian", 100), "0.75");
     assert_eq!(clean("smoothadv", 0), "");
 }
+
+#[test]
+fn a_log_of_another_programs_kind_is_left_out_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    write_shard(
+        &folder.path().join("ours.tsv"),
+        &manifest(LogKind::Certify, "cohen", "heat", 5),
+    );
+    let path = folder.path().join("theirs.tsv");
+    let theirs = Manifest {
+        kind: LogKind::own("ellipsoid"),
+        ..manifest(LogKind::Certify, "cohen", "heat", 5)
+    };
+    theirs.write(&manifest_path(&path)).unwrap();
+    fs::write(&path, CertifyRow::COLUMNS.join("\t") + "\n").unwrap();
+    let report = build(&[folder.path().into()], &options()).unwrap();
+    let warnings = texts(report.warnings());
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("of the kind `ellipsoid`"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn a_method_that_is_not_known_has_its_own_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for method in ["heat", "mine"] {
+        let manifest = manifest(LogKind::Certify, "cohen", method, 5);
+        write_shard(&folder.path().join(format!("{method}.tsv")), &manifest);
+    }
+    let names = |options: &Options| {
+        let report = build(&[folder.path().into()], options).unwrap();
+        let table = report.tables().next().unwrap().to_csv();
+        let rows = table.lines().skip(1);
+        rows.map(|row| row.split(',').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&options()), ["HeatSmoothing", "mine"]);
+    assert_eq!(names(&Options::default()), ["heat", "mine"]);
+}
