@@ -25,7 +25,7 @@ pub fn report(error: &Error) -> ExitCode {
     let _ = writeln!(stderr, "error: {}", told(error, setting));
     let hint = setting
         .and_then(flag_hint)
-        .or_else(|| ours.and_then(import_hint))
+        .or_else(|| ours.and_then(lack_hint))
         .or_else(|| ours.and_then(heatsmooth::Error::hint));
     if let Some(hint) = hint {
         let _ = writeln!(stderr, "hint: {hint}");
@@ -76,15 +76,19 @@ fn flag_hint(setting: &SettingError) -> Option<String> {
     }
 }
 
-/// What an imported file lacks, by the flag that gives it.
-fn import_hint(error: &heatsmooth::Error) -> Option<String> {
+/// What a file or data set lacks, by the flag or command that gives it.
+fn lack_hint(error: &heatsmooth::Error) -> Option<String> {
     match error {
-        heatsmooth::Error::At { source, .. } => import_hint(source),
+        heatsmooth::Error::At { source, .. } => lack_hint(source),
         heatsmooth::Error::Import(ImportError::NoArchitecture { .. }) => Some(
             "name a built-in architecture with --arch, or export the whole network with \
              torch.onnx.export"
                 .into(),
         ),
+        heatsmooth::Error::Data(error) => {
+            let name = error.to_fetch()?;
+            Some(format!("run `heatsmooth data fetch {name}`"))
+        }
         heatsmooth::Error::Import(ImportError::Onnx(OnnxError::OpenInput { .. })) => {
             Some("give the size of one image with --input, such as 32x32x3".into())
         }

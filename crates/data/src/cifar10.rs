@@ -249,6 +249,6 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = open(folder.path(), Split::Test, &content).unwrap_err();
         assert!(matches!(error, DataError::Missing { .. }), "{error}");
-        assert_eq!(error.hint().unwrap(), "run `heatsmooth data fetch cifar10`");
+        assert_eq!(error.hint().unwrap(), "fetch cifar10 first");
     }
 }

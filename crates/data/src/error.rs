@@ -190,6 +190,14 @@ impl DataError {
         }
     }
 
+    /// The data set whose fetching would help, where that is so.
+    pub fn to_fetch(&self) -> Option<&str> {
+        match self {
+            Self::Missing { dataset, .. } if crate::catalogue::fetchable(dataset) => Some(dataset),
+            _ => None,
+        }
+    }
+
     /// What the user can do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -197,9 +205,9 @@ impl DataError {
                 "data sets are {}; a folder of class folders of images is given by its path",
                 crate::catalogue::names().join(", ")
             ),
-            Self::Missing { dataset, path } => match crate::catalogue::fetchable(dataset) {
-                true => format!("run `heatsmooth data fetch {dataset}`"),
-                false => format!("put the files at {}", path.display()),
+            Self::Missing { path, .. } => match self.to_fetch() {
+                Some(dataset) => format!("fetch {dataset} first"),
+                None => format!("put the files at {}", path.display()),
             },
             Self::Size { path, .. } | Self::Checksum { path, .. } | Self::Label { path, .. } => {
                 format!(
@@ -224,7 +232,7 @@ impl DataError {
             Self::Download { .. } | Self::Npm { .. } => "check the network connection".into(),
             Self::Fetch { name, path, .. } => format!(
                 "check the network connection, or bring the files to {} by hand, or \
-                 `heatsmooth data fetch {name} --from FILE`",
+                 fetch {name} from a local copy (parameter `from`)",
                 path.display()
             ),
             Self::NotFetchable { path, .. } => format!("put the files at {}", path.display()),

@@ -36,7 +36,8 @@ fn absent_data_sets_come_with_the_way_to_get_them() {
         ..OpenOptions::default()
     };
     let error = open("cifar10", Split::Train, &options).unwrap_err();
-    assert_eq!(error.hint().unwrap(), "run `heatsmooth data fetch cifar10`");
+    assert_eq!(error.hint().unwrap(), "fetch cifar10 first");
+    assert_eq!(error.to_fetch(), Some("cifar10"));
     let error = open("imagenet", Split::Train, &options).unwrap_err();
     let folder = root.path().join("imagenet");
     assert_eq!(
