@@ -60,7 +60,8 @@ def log(demo):
 def config():
     for number, command in enumerate(COMMANDS):
         put("config", command, bytes([number]) + OPTIONS.encode())
-        for path in HERE.glob(f"../crates/cli/presets/{command}-*.toml"):
+        method = "heat" if command == "smooth" else command.removeprefix("train-")
+        for path in HERE.glob(f"../crates/heatsmooth/presets/{method}-*.toml"):
             content = bytes([number]) + OPTIONS.encode() + path.read_bytes()
             put("config", path.stem, content)
 
