@@ -14,7 +14,11 @@ mod scratch;
 
 fuzz_target!(|bytes: &[u8]| {
     // Small images too: a record of CIFAR's own size is long for a fuzzer.
-    for shape in [Shape::new(32, 32, 3), Shape::new(8, 8, 1), Shape::new(2, 3, 3)] {
+    for shape in [
+        Shape::new(32, 32, 3),
+        Shape::new(8, 8, 1),
+        Shape::new(2, 3, 3),
+    ] {
         let (mut labels, mut pixels) = (Vec::new(), Vec::new());
         let at = (std::path::Path::new("test_batch.bin"), 7);
         let size = shape.len();

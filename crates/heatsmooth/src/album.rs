@@ -1,8 +1,9 @@
-//! Images as PNG, and albums of attacked ones.
+//! Albums of attacked images.
 
 use std::path::Path;
 
 use attack::AttackOutcome;
+use data::encode_png;
 use network::{Noise, Purpose, Shape};
 use record::{Gallery, GalleryWriter, ModelId, Pictures};
 
@@ -12,30 +13,6 @@ use crate::subject::Subject;
 
 /// White columns between pictures that stand side by side.
 const GAP: usize = 2;
-
-/// Pixels in [0, 1] (others are clipped) as a PNG of 8 bits a channel.
-pub fn png(shape: Shape, pixels: &[f32]) -> Result<Vec<u8>, Error> {
-    let byte = |v: &f32| (v.clamp(0.0, 1.0) * 255.0).round() as u8;
-    let bytes: Vec<u8> = pixels.iter().map(byte).collect();
-    let mut out = Vec::new();
-    let mut encoder = png::Encoder::new(&mut out, shape.width as u32, shape.height as u32);
-    encoder.set_color(match shape.channels {
-        1 => png::ColorType::Grayscale,
-        _ => png::ColorType::Rgb,
-    });
-    let write = |encoder: png::Encoder<'_, _>| {
-        let mut writer = encoder.write_header()?;
-        writer.write_image_data(&bytes)?;
-        writer.finish()
-    };
-    write(encoder).map_err(|error: png::EncodingError| {
-        Error::refused(
-            format!("cannot make a PNG of {shape}: {error}"),
-            "pictures can be saved of images with one or three channels",
-        )
-    })?;
-    Ok(out)
-}
 
 /// `adversarial - original` around grey, and the factor by which it is amplified:
 /// the largest of 1, 2, 5, 10, 20, ... at which nothing is clipped.
@@ -128,7 +105,7 @@ impl Album {
         pixels: &[f32],
     ) -> Result<(), Error> {
         let shape = subject.dataset.shape();
-        let original = png(shape, pixels)?;
+        let original = encode_png(shape, pixels)?;
         let noisy = match self.noise {
             Some(noise) => {
                 let mut copy = vec![0.0; pixels.len()];
@@ -136,7 +113,7 @@ impl Album {
                 let mut logits = vec![0.0; subject.network.classes()];
                 subject.network.logits(&copy, &mut logits)?;
                 let class = network::logits::argmax(&logits) as u32;
-                Some((png(shape, &copy)?, class))
+                Some((encode_png(shape, &copy)?, class))
             }
             None => None,
         };
@@ -151,9 +128,9 @@ impl Album {
         if let Some(l2) = outcome.l2.filter(|&l2| l2 > 0.0) {
             let (grey, factor) = difference(pixels, &outcome.image);
             let (wide, all) = side_by_side(shape, &[pixels, &outcome.image, &grey]);
-            adversarial = png(shape, &outcome.image)?;
-            amplified = png(shape, &grey)?;
-            beside = png(wide, &all)?;
+            adversarial = encode_png(shape, &outcome.image)?;
+            amplified = encode_png(shape, &grey)?;
+            beside = encode_png(wide, &all)?;
             pictures.adversarial = Some((&adversarial, Some(outcome.adv_predict), l2));
             pictures.difference = Some((&amplified, factor));
             pictures.side_by_side = Some(&beside);
