@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use settings::Settings as _;
 use train::Method;
 use train::methods::{
-    AdversarialParams, Baseline, Gaussian, Heat, HeatParams, NoiseDraws, SmoothAdv,
+    AdversarialParams, Average, AverageParams, Baseline, Gaussian, Heat, HeatParams,
+    InnerAttackParams, NoiseDraws, SmoothAdv,
 };
 
 use crate::error::Error;
@@ -102,15 +103,53 @@ impl MethodChoice {
     /// # Errors
     /// A setting out of its range.
     pub fn heat(sigma: f64, params: HeatParams) -> Result<Self, Error> {
+        Self::attacked_heat(sigma, params, InnerAttackParams::default())
+    }
+
+    /// HeatSmoothing with a student that is attacked while it learns.
+    ///
+    /// # Errors
+    /// A setting out of its range.
+    pub fn attacked_heat(
+        sigma: f64,
+        params: HeatParams,
+        attack: InnerAttackParams,
+    ) -> Result<Self, Error> {
         let mut deciding = params.write();
         deciding.remove("keep-iterates");
         Ok(Self {
             name: "heat".into(),
             sigma: Some(sigma),
             labels: false,
-            settings: with_sigma(sigma, [deciding]),
-            method: Box::new(Heat::new(sigma, params)?),
+            settings: with_sigma(sigma, [deciding, said(&attack)]),
+            method: Box::new(Heat::new(sigma, params)?.attacked(attack)?),
         })
+    }
+
+    /// The Gaussian average, with the noise on the teacher's side: no labels.
+    ///
+    /// # Errors
+    /// A setting out of its range.
+    pub fn average(
+        sigma: f64,
+        params: AverageParams,
+        attack: InnerAttackParams,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            name: "average".into(),
+            sigma: Some(sigma),
+            labels: false,
+            settings: with_sigma(sigma, [params.write(), said(&attack)]),
+            method: Box::new(Average::new(sigma, params, attack)?),
+        })
+    }
+}
+
+/// Settings of the inner attack; none where nothing is attacked.
+fn said(attack: &InnerAttackParams) -> settings::Values {
+    match attack.attack {
+        Some(_) => attack.write(),
+        None => settings::Values::default(),
     }
 }
 

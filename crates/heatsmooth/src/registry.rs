@@ -11,7 +11,7 @@ use certify::{CertifyParams, FidelityParams, LBoundParams};
 use record::MethodInfo;
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values};
-use train::methods::{AdversarialParams, HeatParams, NoiseDraws};
+use train::methods::{AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws};
 use train::{Schedule, Training};
 
 use crate::choice::{AttackChoice, MethodChoice};
@@ -152,20 +152,38 @@ impl Registry {
                     about: "HeatSmoothing, the paper's Algorithm 1: no labels",
                     labels: false,
                     fields: || {
-                        NoiseLevel::fields()
-                            .into_iter()
-                            .chain(HeatParams::fields())
-                            .collect()
+                        let parts = [NoiseLevel::fields(), HeatParams::fields()];
+                        let parts = parts.into_iter().flatten();
+                        parts.chain(InnerAttackParams::fields()).collect()
                     },
                     training: warm_training,
                     choose: |values, stored| {
-                        MethodChoice::heat(sigma(values, stored)?, HeatParams::read(values)?)
+                        let params = HeatParams::read(values)?;
+                        let attack = InnerAttackParams::read(values)?;
+                        MethodChoice::attacked_heat(sigma(values, stored)?, params, attack)
                     },
                     cost: |values| {
                         let kappa = number(values, "kappa", 1.0);
                         let pass = 1.0 + TRAIN + kappa * (TRAIN + ATTACK - 1.0);
                         number(values, "timesteps", 1.0) * pass
                     },
+                },
+                MethodEntry {
+                    info: MethodInfo::deterministic("average", "Gaussian average", 0),
+                    about: "The Gaussian average of a model in one pass: no labels",
+                    labels: false,
+                    fields: || {
+                        let parts = [NoiseLevel::fields(), AverageParams::fields()];
+                        let parts = parts.into_iter().flatten();
+                        parts.chain(InnerAttackParams::fields()).collect()
+                    },
+                    training: average_training,
+                    choose: |values, stored| {
+                        let params = AverageParams::read(values)?;
+                        let attack = InnerAttackParams::read(values)?;
+                        MethodChoice::average(sigma(values, stored)?, params, attack)
+                    },
+                    cost: |values| TRAIN + number(values, "draws", 2.0),
                 },
             ],
             attacks: vec![
@@ -394,6 +412,15 @@ fn usual_training(data: &str) -> Training {
             },
             ..Training::default()
         },
+    }
+}
+
+/// Averaging: a few minutes on a network that is good under noise.
+fn average_training(data: &str) -> Training {
+    let warm = warm_training(data);
+    match data {
+        "digits" => Training { epochs: 60, ..warm },
+        _ => Training { epochs: 2, ..warm },
     }
 }
 

@@ -33,6 +33,10 @@ pub enum Purpose {
     Fidelity = 8,
     /// Measuring speed.
     Bench = 9,
+    /// The teacher's noise in averaging.
+    Averaging = 10,
+    /// Mixtures of two images.
+    Mixture = 11,
     /// The order of the images in an epoch. The low 24 bits of the word are
     /// free for the epoch.
     Shuffle = 1 << 24,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::graph::Graph;
 use crate::init::initialise;
+use crate::op::Op;
 use crate::parameters::Parameters;
 
 /// Where a model comes from: what its file says about it besides the weights.
@@ -61,6 +62,33 @@ impl Model {
             graph,
             parameters,
             info,
+        }
+    }
+
+    /// The same function with a scale that can be learned where the last node is
+    /// a batch norm without one: its outputs have unit variance, and so could not
+    /// become those of an average.
+    #[must_use]
+    pub fn with_output_scale(self) -> Self {
+        let last = self.graph.output();
+        let mut nodes = self.graph.nodes().to_vec();
+        let Op::BatchNorm { scale, .. } = &mut nodes[last].op else {
+            return self;
+        };
+        if *scale {
+            return self;
+        }
+        *scale = true;
+        let Ok(graph) = Graph::new(nodes) else {
+            return self;
+        };
+        let mut values: Vec<Vec<f32>> = self.parameters.iter().map(<[f32]>::to_vec).collect();
+        let place = graph.parameters_of(last).start;
+        values.insert(place, vec![1.0; graph.classes()]);
+        Self {
+            parameters: Parameters::new(&graph, values),
+            graph,
+            info: self.info,
         }
     }
 

@@ -1,13 +1,17 @@
 //! The training methods: what one step adds to the gradient.
 
+mod average;
 mod baseline;
 mod gaussian;
 mod heat;
+mod inputs;
 mod smoothadv;
 
+pub use average::{Average, AverageOf, AverageParams};
 pub use baseline::Baseline;
 pub use gaussian::Gaussian;
 pub use heat::{Fit, Heat, HeatParams, Scale, Start};
+pub use inputs::InnerAttackParams;
 pub use smoothadv::{AdversarialParams, InnerAttack, NoiseDraws, SmoothAdv};
 
 use network::{Executor, Gradients, Images, Load, Model, Noise, NoisyImage, Purpose};
@@ -52,6 +56,12 @@ pub struct LegContext<'a> {
 pub trait Method {
     /// Names of what [`Method::step`] measures; `loss` comes first.
     fn columns(&self) -> &'static [&'static str];
+
+    /// The network that is trained, made of the one given: the same function,
+    /// perhaps with a head that can express what the method aims at.
+    fn prepare(&self, model: Model) -> Model {
+        model
+    }
 
     /// How many networks are trained one after another.
     fn legs(&self) -> u32 {
@@ -111,6 +121,14 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<(), SettingError> {
         return Ok(());
     }
     Err(SettingError::value(name, value, "a positive number"))
+}
+
+/// Refuses what is not a share.
+pub(crate) fn share(name: &str, value: f64) -> Result<(), SettingError> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(SettingError::value(name, value, "0 to 1")),
+    }
 }
 
 /// Images with fresh noise: a function of seed, image and epoch alone.

@@ -2,6 +2,8 @@
 
 use std::ops::{AddAssign, Index, Sub, SubAssign};
 
+use network::logits::argmax;
+
 /// One row an image: logits, projections, cotangents, or pixels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
@@ -29,6 +31,11 @@ impl Rows {
     /// The rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
         self.values.chunks_exact(self.width)
+    }
+
+    /// The largest value's place in each row.
+    pub fn classes(&self) -> Vec<u32> {
+        self.iter().map(|row| argmax(row) as u32).collect()
     }
 
     /// The inner product of each pair of rows, summed in `f64`.

@@ -71,6 +71,7 @@ pub fn train(
 ) -> Result<Model, TrainError> {
     run.training.check()?;
     matches(start, run.train)?;
+    let start = &method.prepare(start.clone());
     let images = run.training.images(run.train)?;
     let first = images.images(0..images.len().min(FIRST_IMAGES) as u32)?;
     let stage = LegContext {

@@ -1,7 +1,7 @@
 //! HeatSmoothing: the paper's Algorithm 1.
 
 mod fit;
-mod head;
+pub(super) mod head;
 mod watch;
 
 pub use fit::Fit;
@@ -13,7 +13,8 @@ use settings::{SettingError, choices, settings};
 
 use self::head::Headed;
 use self::watch::Watch;
-use super::{Leg, LegContext, Method, Position, noisy_copies, positive};
+use super::inputs::{InnerAttackParams, Inputs};
+use super::{Leg, LegContext, Method, Position, positive, share};
 use crate::error::TrainError;
 use crate::loss;
 use crate::rows::Rows;
@@ -91,11 +92,7 @@ impl HeatParams {
                 return Err(SettingError::value(name, 0, "at least 1"));
             }
         }
-        if !(0.0..=1.0).contains(&self.noisy_share) {
-            let share = self.noisy_share;
-            return Err(SettingError::value("noisy-share", share, "0 to 1"));
-        }
-        Ok(())
+        share("noisy-share", self.noisy_share)
     }
 
     /// `h = 1 / n_T`.
@@ -108,6 +105,7 @@ impl HeatParams {
 /// fitted to it becomes `f^{k+1}`. No label has any influence.
 pub struct Heat {
     params: HeatParams,
+    attack: InnerAttackParams,
     sigma: f64,
     teacher: Option<Box<dyn Executor>>,
     /// Of the teacher's outputs; 1 unless the loss is to be free of their scale.
@@ -116,13 +114,13 @@ pub struct Heat {
 }
 
 /// What one step came to: the terms of J, and what they were computed from.
-struct Terms {
-    distance: f64,
+pub(super) struct Terms {
+    pub distance: f64,
+    pub penalty: f64,
     /// Sum over images and projections of the squared finite differences.
     squares: f64,
-    v: Rows,
-    teacher: Rows,
-    tape: Tape,
+    pub v: Rows,
+    pub tape: Tape,
 }
 
 impl Heat {
@@ -133,48 +131,70 @@ impl Heat {
     pub fn new(sigma: f64, params: HeatParams) -> Result<Self, SettingError> {
         positive("sigma", sigma)?;
         params.check()?;
-        Ok(Self {
+        Ok(Self::unchecked(sigma, params))
+    }
+
+    /// The same with a student that is attacked while it learns.
+    ///
+    /// # Errors
+    /// A value out of its range.
+    pub fn attacked(mut self, attack: InnerAttackParams) -> Result<Self, SettingError> {
+        attack.check()?;
+        self.attack = attack;
+        Ok(self)
+    }
+
+    pub(super) fn unchecked(sigma: f64, params: HeatParams) -> Self {
+        Self {
             params,
+            attack: InnerAttackParams::default(),
             sigma,
             teacher: None,
             variance: 1.0,
             watch: Watch::default(),
-        })
+        }
+    }
+
+    /// The frozen network of the leg.
+    pub(super) fn teacher(&self) -> Result<&dyn Executor, TrainError> {
+        self.teacher.as_deref().ok_or(TrainError::NotBegun)
+    }
+
+    /// Watches over a step.
+    pub(super) fn watch(
+        &mut self,
+        classes: usize,
+        (loss, agreement): (f64, f64),
+        step: u64,
+    ) -> Result<(), TrainError> {
+        let start = (self.params.start, classes);
+        self.watch.see(start, (loss, agreement), step)
     }
 
     /// The paper's Algorithm 1, for all images of the minibatch at once. One
     /// clean student pass is enough: what all projections add to its cotangent
     /// is summed before the single backward pass.
-    fn algorithm_1(
+    ///
+    /// `fit` is the distance of v(x) to the teacher, with its cotangent.
+    pub(super) fn algorithm_1(
         &self,
-        student: &dyn Executor,
-        teacher: &dyn Executor,
-        images: &Images,
-        position: Position,
+        student: &Headed<'_>,
+        x: &Rows,
+        fit: &dyn Fn(&Rows) -> (f64, Rows),
+        (images, position): (&Images, Position),
         gradients: &mut Gradients,
     ) -> Result<Terms, TrainError> {
-        let HeatParams {
-            kappa,
-            fd_step,
-            fit,
-            ..
-        } = self.params;
-        let [student, teacher] = [student, teacher].map(|network| Headed {
-            network,
-            head: fit.head(),
-        });
-        let x = self.student_inputs(student.network, images, position)?;
-        let per_image = self.per_image(images.len());
-        let c = self.penalty_factor(student.network.classes(), images.len());
+        let HeatParams { kappa, fd_step, .. } = self.params;
+        let classes = student.network.classes();
+        let c = self.penalty_factor(classes, images.len());
 
-        // v(x), f^k(x) and J = fit(v(x), f^k(x)).
-        let f_k = teacher.outputs(&images.pixels)?;
-        let (v, tape) = student.forward(&x, Mode::Train)?;
-        let (distance, mut dv) = fit.distance(&v, &f_k, per_image);
+        // J = fit(v(x), f^k(x)).
+        let (v, tape) = student.forward(x, Mode::Train)?;
+        let (distance, mut dv) = fit(&v);
         let mut squares = 0.0;
         for j in 0..kappa {
             // w, then l = grad(w . v) / ||grad(w . v)||, both detached.
-            let w = self.projection(images, student.network.classes(), position, j);
+            let w = self.projection(images, classes, position, j);
             let l = student.input_gradient(&tape, &w)?.unit();
             // J += c * d^2 with d = (w . v(x + fd_step * l) - w . v(x)) / fd_step.
             let (moved, moved_tape) = student.forward(&x.moved(fd_step, &l), Mode::Train)?;
@@ -187,15 +207,15 @@ impl Heat {
         student.parameter_gradient(&tape, &dv, gradients)?;
         Ok(Terms {
             distance,
+            penalty: c * squares,
             squares,
             v,
-            teacher: f_k,
             tape: tape.into_tape(),
         })
     }
 
     /// What an image's distance counts in the mean over the minibatch.
-    fn per_image(&self, images: usize) -> f64 {
+    pub(super) fn per_image(&self, images: usize) -> f64 {
         1.0 / (images as f64 * self.variance)
     }
 
@@ -210,29 +230,11 @@ impl Heat {
             ..
         } = self.params;
         let unbiased = match scale {
-            Scale::Unbiased => classes as f64 / f64::from(kappa),
+            Scale::Unbiased => classes as f64 / f64::from(kappa.max(1)),
             Scale::Paper => 1.0,
         };
         let sigma = self.sigma;
         unbiased * lambda * self.params.h() * sigma * sigma / 2.0 * self.per_image(images)
-    }
-
-    /// The images, a share of them with noise.
-    fn student_inputs(
-        &self,
-        student: &dyn Executor,
-        images: &Images,
-        position: Position,
-    ) -> Result<Rows, TrainError> {
-        let noisy_images = (self.params.noisy_share * images.len() as f64).round() as usize;
-        let width = images.shape.len();
-        let mut x = images.pixels.clone();
-        if noisy_images > 0 {
-            let places: Vec<usize> = (0..noisy_images).collect();
-            let noisy = noisy_copies(student, &images.select(&places), self.sigma, position)?;
-            x[..noisy_images * width].copy_from_slice(&noisy);
-        }
-        Ok(Rows::new(width, x))
     }
 
     /// `w = N(0, I_K)/sqrt(K)` for each image: a function of seed, image, epoch
@@ -303,24 +305,34 @@ impl Method for Heat {
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
-        let teacher = self.teacher.as_deref().ok_or(TrainError::NotBegun)?;
-        let terms = self.algorithm_1(student, teacher, images, position, gradients)?;
+        let fit = self.params.fit;
+        let [headed, teacher] = [&*student, self.teacher()?].map(|network| Headed {
+            network,
+            head: fit.head(),
+        });
+        let f_k = teacher.outputs(&images.pixels)?;
+        let classes = student.classes();
+        let x = Inputs::new(images)
+            .noisy(self.params.noisy_share, &*student, self.sigma, position)?
+            .attacked(&self.attack, &*student, &f_k.classes(), position)?
+            .into_rows();
+        let per_image = self.per_image(images.len());
+        let distance = |v: &Rows| fit.distance(v, &f_k, per_image);
+        let terms = self.algorithm_1(&headed, &x, &distance, (images, position), gradients)?;
         // Running statistics move once, on the clean pass.
         student.update_running_statistics(&terms.tape)?;
 
-        let (classes, count) = (student.classes(), images.len() as f64);
-        let penalty = terms.squares * self.penalty_factor(classes, images.len());
+        let count = images.len() as f64;
         let unbiased = classes as f64 / f64::from(self.params.kappa);
         let jacobian = (terms.squares * unbiased / count).sqrt();
-        let agreement = agreement(&terms.v, &terms.teacher);
-        let loss = terms.distance + penalty;
-        let start = (self.params.start, classes);
-        self.watch.see(start, (loss, agreement), position.step)?;
+        let agreement = agreement(&terms.v, &f_k);
+        let loss = terms.distance + terms.penalty;
+        self.watch(classes, (loss, agreement), position.step)?;
         let right = loss::correct(classes, terms.v.values(), &images.labels);
         Ok(vec![
             loss,
             terms.distance,
-            penalty,
+            terms.penalty,
             jacobian,
             agreement,
             right as f64 / count,
@@ -343,7 +355,7 @@ impl Method for Heat {
 
 /// Share of images with the same class on top. A single output agrees if its
 /// sign does.
-fn agreement(a: &Rows, b: &Rows) -> f64 {
+pub(super) fn agreement(a: &Rows, b: &Rows) -> f64 {
     let same = a.iter().zip(b.iter()).filter(|(a, b)| match a.len() {
         1 => (a[0] > 0.0) == (b[0] > 0.0),
         _ => argmax(a) == argmax(b),

@@ -55,12 +55,12 @@ settings! {
 
 impl AdversarialParams {
     /// The budget in an epoch, from 0.
-    fn eps_in(&self, epoch: u32) -> f64 {
+    pub(super) fn eps_in(&self, epoch: u32) -> f64 {
         let risen = (f64::from(epoch) + 1.0) / f64::from(self.eps_warmup.max(1));
         self.eps * risen.min(1.0)
     }
 
-    fn inner(&self, eps: f64, seed: u64) -> Result<Box<dyn Attack>, SettingError> {
+    pub(super) fn inner(&self, eps: f64, seed: u64) -> Result<Box<dyn Attack>, SettingError> {
         let steps = self.attack_steps;
         let named = |error: SettingError| match error {
             SettingError::Value { got, expected, .. } => {
@@ -180,15 +180,7 @@ impl Method for SmoothAdv {
         let first_sample = position.epoch.saturating_mul(self.samples);
         let key = (noise, first_sample);
         let attacked = self.attacked(network, images, key, position.epoch);
-        let attacked = attacked.map_err(|error| match error {
-            AttackError::NotFinite { .. } => TrainError::NotFinite {
-                what: "a logit of the inner attack",
-                value: f64::NAN,
-                step: position.step,
-                epoch: position.epoch + 1,
-            },
-            other => other.into(),
-        })?;
+        let attacked = attacked.map_err(|error| not_finite(error, position))?;
         let noisy = network.noisy(&noise, &copies_of(&attacked, first_sample, samples))?;
         let labels = images.labels.iter();
         let labels: Vec<u32> = labels
@@ -197,6 +189,19 @@ impl Method for SmoothAdv {
         let mut measured = cross_entropy_step(network, &noisy, &labels, gradients)?;
         measured.push(mean_distance(images, &attacked));
         Ok(measured)
+    }
+}
+
+/// Logits that are no numbers are the training's fault, not the attack's.
+pub(super) fn not_finite(error: AttackError, position: Position) -> TrainError {
+    match error {
+        AttackError::NotFinite { .. } => TrainError::NotFinite {
+            what: "a logit of the inner attack",
+            value: f64::NAN,
+            step: position.step,
+            epoch: position.epoch + 1,
+        },
+        other => other.into(),
     }
 }
 

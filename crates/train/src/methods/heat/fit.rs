@@ -31,7 +31,12 @@ impl Fit {
 
     /// `factor` times the sum over the images of the distance between the
     /// student's and the teacher's outputs, and its cotangent on the student's.
-    pub(super) fn distance(self, student: &Rows, teacher: &Rows, factor: f64) -> (f64, Rows) {
+    pub(in crate::methods) fn distance(
+        self,
+        student: &Rows,
+        teacher: &Rows,
+        factor: f64,
+    ) -> (f64, Rows) {
         let mut total = 0.0;
         let mut cotangent = Vec::with_capacity(student.values().len());
         match self {

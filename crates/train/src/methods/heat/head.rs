@@ -8,7 +8,7 @@ use crate::rows::Rows;
 
 /// The last layer of what is smoothed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Head {
+pub(in crate::methods) enum Head {
     /// The logits themselves.
     Logits,
     /// Their softmax.
@@ -16,13 +16,13 @@ pub(super) enum Head {
 }
 
 /// A network with a head: the verbs, with rows for logits and cotangents.
-pub(super) struct Headed<'a> {
+pub(in crate::methods) struct Headed<'a> {
     pub network: &'a dyn Executor,
     pub head: Head,
 }
 
 /// A tape, and the outputs, through which cotangents go back to the logits.
-pub(super) struct HeadedTape {
+pub(in crate::methods) struct HeadedTape {
     tape: Tape,
     outputs: Rows,
 }
