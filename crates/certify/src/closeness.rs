@@ -1,6 +1,7 @@
 //! Fidelity over a data set: how much of the gap was closed, and at which sigma.
 
-use crate::fidelity::{Fidelity, FidelityDistances, FidelityOutcome};
+use crate::fidelity::{AtLevel, Fidelity, FidelityDistances, FidelityOutcome};
+use crate::statistics::clopper_pearson_lower;
 
 /// The noise level at which the average of f fits v best.
 ///
@@ -18,7 +19,7 @@ pub struct EffectiveSigma {
     pub at_edge: bool,
 }
 
-/// Fidelity in one space (logits or probabilities), over all images.
+/// Fidelity in one space (logits, probabilities or votes), over all images.
 ///
 /// Distances are root mean squares, free of the Monte-Carlo error: the expected
 /// square of a distance to an average of m samples is the exact one plus the square
@@ -34,6 +35,10 @@ pub struct Closeness {
     /// How much of the gap was closed: `1 - v/f`. 1: v is the average; 0: v is as far
     /// as f; NaN where f is its own average.
     pub closed: f64,
+    /// Standard error of `closed`, for images drawn like these (delta method).
+    pub closed_error: f64,
+    /// How many images there are.
+    pub images: u64,
     /// Share of images where v chooses the average's class.
     pub v_agreement: f64,
     /// Share of images where f chooses the average's class.
@@ -42,13 +47,28 @@ pub struct Closeness {
     pub effective_sigma: Option<EffectiveSigma>,
 }
 
+impl Closeness {
+    /// What can be said about inputs like these images: with this confidence, v
+    /// names the average's class on at least this share of them (one-sided
+    /// Clopper-Pearson).
+    pub fn agreement_at_least(&self, confidence: f64) -> f64 {
+        let agrees = (self.v_agreement * self.images as f64).round() as u64;
+        clopper_pearson_lower(agrees, self.images, 1.0 - confidence)
+    }
+
+    /// Both ends of the 95 % interval of `closed`.
+    pub fn closed_interval(&self) -> [f64; 2] {
+        [-1.96, 1.96].map(|z| self.closed + z * self.closed_error)
+    }
+}
+
 /// Sums over images; memory does not grow with them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FidelitySummary {
     sigma: f64,
     images: u64,
-    logits: Vec<LevelSums>,
-    probabilities: Vec<LevelSums>,
+    /// Of logits, of probabilities and of votes.
+    spaces: [Vec<LevelSums>; 3],
 }
 
 /// Sums of squares over images at one level.
@@ -61,6 +81,10 @@ struct LevelSums {
     step: f64,
     /// Of the product of the standard errors here and one level lower.
     error_product: f64,
+    /// Of squares and products of what `v` and `f` add, without their errors.
+    vv: f64,
+    vf: f64,
+    ff: f64,
     v_agrees: u64,
     f_agrees: u64,
 }
@@ -69,11 +93,27 @@ impl LevelSums {
     fn add(&mut self, at: &FidelityDistances, lower: Option<&FidelityDistances>) {
         self.v += at.v * at.v;
         self.f += at.f * at.f;
+        let error = at.standard_error * at.standard_error;
+        let (v, f) = (at.v * at.v - error, at.f * at.f - error);
+        self.vv += v * v;
+        self.vf += v * f;
+        self.ff += f * f;
         self.error += at.standard_error * at.standard_error;
         self.step += at.step * at.step;
         self.error_product += at.standard_error * lower.map_or(0.0, |lower| lower.standard_error);
         self.v_agrees += u64::from(at.v_agrees);
         self.f_agrees += u64::from(at.f_agrees);
+    }
+}
+
+impl LevelSums {
+    /// Standard error of `1 - sqrt(A/B)`, with A and B the means over `n` images
+    /// of what v and f add: by its derivative, the standard deviation of
+    /// `sqrt(A/B)/2 * (a/A - b/B)`, over the root of n.
+    fn closed_error(&self, n: f64) -> f64 {
+        let (a, b) = ((self.v - self.error) / n, (self.f - self.error) / n);
+        let variance = self.vv / n / (a * a) - 2.0 * self.vf / n / (a * b) + self.ff / n / (b * b);
+        0.5 * (a.max(0.0) / b).sqrt() * (variance.max(0.0) / n).sqrt()
     }
 }
 
@@ -90,24 +130,21 @@ impl FidelitySummary {
         Self {
             sigma: plan.sigma,
             images: 0,
-            logits: sums.clone(),
-            probabilities: sums,
+            spaces: [sums.clone(), sums.clone(), sums],
         }
     }
 
     /// Adds an image, measured with the plan that the summary was made for.
     pub fn add(&mut self, outcome: &FidelityOutcome) {
         self.images += 1;
-        let mut lower = None;
-        let spaces = self.logits.iter_mut().zip(&mut self.probabilities);
-        for ((logits, probabilities), at) in spaces.zip(&outcome.levels) {
-            let [lower_logits, lower_probabilities] = [
-                lower.map(|lower: &crate::AtLevel| &lower.logits),
-                lower.map(|lower| &lower.probabilities),
-            ];
-            logits.add(&at.logits, lower_logits);
-            probabilities.add(&at.probabilities, lower_probabilities);
-            lower = Some(at);
+        let of: [fn(&AtLevel) -> &FidelityDistances; 3] =
+            [|at| &at.logits, |at| &at.probabilities, |at| &at.votes];
+        for (sums, of) in self.spaces.iter_mut().zip(of) {
+            let mut lower = None;
+            for (sums, at) in sums.iter_mut().zip(&outcome.levels) {
+                sums.add(of(at), lower);
+                lower = Some(of(at));
+            }
         }
     }
 
@@ -118,12 +155,17 @@ impl FidelitySummary {
 
     /// In terms of logits; `None` without images.
     pub fn logits(&self) -> Option<Closeness> {
-        self.closeness(&self.logits)
+        self.closeness(&self.spaces[0])
     }
 
     /// In terms of probabilities; `None` without images.
     pub fn probabilities(&self) -> Option<Closeness> {
-        self.closeness(&self.probabilities)
+        self.closeness(&self.spaces[1])
+    }
+
+    /// In terms of votes; `None` without images.
+    pub fn votes(&self) -> Option<Closeness> {
+        self.closeness(&self.spaces[2])
     }
 
     fn closeness(&self, levels: &[LevelSums]) -> Option<Closeness> {
@@ -139,6 +181,8 @@ impl FidelitySummary {
             f,
             standard_error: root(own.error),
             closed: 1.0 - v / f,
+            closed_error: own.closed_error(n),
+            images: self.images,
             v_agreement: own.v_agrees as f64 / n,
             f_agreement: own.f_agrees as f64 / n,
             effective_sigma: nearest(levels).map(|(sigma, square)| EffectiveSigma {

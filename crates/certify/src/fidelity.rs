@@ -84,8 +84,8 @@ impl Fidelity {
     }
 }
 
-/// Distances to the average `mean f(x + eta)`, in one space (logits or
-/// probabilities).
+/// Distances to the average `mean f(x + eta)`, in one space (logits,
+/// probabilities or votes).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FidelityDistances {
     /// `||v(x) - mean||`.
@@ -112,6 +112,9 @@ pub struct AtLevel {
     pub logits: FidelityDistances,
     /// Of softmax outputs.
     pub probabilities: FidelityDistances,
+    /// Of v's softmax outputs from the shares of the noise for which f chooses
+    /// each class; f itself gives its whole vote to one.
+    pub votes: FidelityDistances,
 }
 
 /// The fidelity of one image.
@@ -267,8 +270,15 @@ impl Sums {
     }
 }
 
-/// A noise level, and the sums of logits and of probabilities.
-type Level = (f64, [Sums; 2]);
+/// A noise level, and the sums of logits, of probabilities and of votes.
+type Level = (f64, [Sums; 3]);
+
+/// A whole vote for the class on top.
+fn vote(row: &[f32]) -> Vec<f64> {
+    let mut votes = vec![0.0; row.len()];
+    votes[argmax(row)] = 1.0;
+    votes
+}
 
 fn wide(row: &[f32]) -> Vec<f64> {
     row.iter().map(|&x| f64::from(x)).collect()
@@ -285,6 +295,7 @@ impl<'p> Averages<'p> {
         let sums = [
             Sums::new(wide(v), wide(f)),
             Sums::new(softmax(v), softmax(f)),
+            Sums::new(softmax(v), vote(f)),
         ];
         Self {
             plan,
@@ -298,10 +309,14 @@ impl<'p> Averages<'p> {
 
     fn distances(&self) -> Vec<AtLevel> {
         let lower = std::iter::once(None).chain(self.levels.iter().map(Some));
-        let at = |((sigma, [logits, probabilities]), lower): (&Level, Option<&Level>)| AtLevel {
-            sigma: *sigma,
-            logits: logits.distances(lower.map(|(_, sums)| &sums[0])),
-            probabilities: probabilities.distances(lower.map(|(_, sums)| &sums[1])),
+        let at = |((sigma, sums), lower): (&Level, Option<&Level>)| {
+            let of = |space: usize| sums[space].distances(lower.map(|(_, sums)| &sums[space]));
+            AtLevel {
+                sigma: *sigma,
+                logits: of(0),
+                probabilities: of(1),
+                votes: of(2),
+            }
         };
         self.levels.iter().zip(lower).map(at).collect()
     }
@@ -333,8 +348,9 @@ impl Task for Averages<'_> {
         let Some(current) = self.current() else {
             return;
         };
-        let [logits, probabilities] = &mut self.levels[current].1;
+        let [logits, probabilities, votes] = &mut self.levels[current].1;
         logits.add(&wide(row));
         probabilities.add(&softmax(row));
+        votes.add(&vote(row));
     }
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use data::Split;
-use settings::{SettingError, Values};
+use settings::{SettingError, Settings as _, Values};
 use train::{MODEL_FILE, Training};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::fit::{Fitted, Job, StartFrom, fit};
+use crate::fit::{Fitted, Origin, Workshop};
 use crate::measure::Measured;
 use crate::observer::{Observer, StageProgress};
 use crate::registry::{MeasureContext, Registry};
@@ -224,37 +224,24 @@ impl Experiment {
         laboratory: &Laboratory<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Fitted, Error> {
-        let entry = laboratory.registry.method(&stage.method)?;
-        let source = match &stage.start {
-            StageStart::From(name) => Some(ModelSource::new(laboratory.model(name))),
-            StageStart::Architecture(..) => None,
-        };
-        let loaded = source.as_ref().map(|s| s.load(None)).transpose()?;
-        let input = loaded.as_ref().map(|loaded| loaded.model.graph.input());
-        let train = self.data.open(Split::Train, input)?;
-        let test = self.data.open(Split::Test, input)?;
-        let start = match (&stage.start, &loaded, &source) {
-            (StageStart::Architecture(name, normalise), ..) => StartFrom::Architecture {
-                name,
-                normalise: normalise.as_deref(),
+        let origin = match &stage.start {
+            StageStart::From(name) => Origin::Model(ModelSource::new(laboratory.model(name))),
+            StageStart::Architecture(name, normalise) => Origin::Architecture {
+                name: name.clone(),
+                normalise: normalise.clone(),
             },
-            (_, Some(loaded), Some(source)) => StartFrom::Model {
-                loaded,
-                path: &source.path,
-            },
-            _ => return Err(SettingError::missing("arch").into()),
         };
-        let choice = (entry.choose)(&stage.values, Some(self.sigma))?;
-        let job = Job {
-            start,
-            train: &train,
-            test: Some(&test),
-            training: &stage.training,
+        let workshop = Workshop {
+            origin: &origin,
+            data: &self.data,
             folder: &laboratory.out.join(&stage.name),
             seed: laboratory.seed,
             device: laboratory.device,
         };
-        fit(choice, &job, observer)
+        let mut values = stage.training.write();
+        values.lay(stage.values.clone());
+        let registry = laboratory.registry;
+        registry.fit(&stage.method, &values, &workshop, observer)
     }
 
     fn measure(

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use data::Dataset;
+use data::{Dataset, Split};
 use exchange::Loaded;
 use network::architecture::{self, Task};
 use network::{Model, ModelInfo};
 use record::{ModelId, RunManifest};
 use serde_json::{Map, Value, json};
-use settings::Settings as _;
+use settings::{SettingError, Settings as _, Values};
 use train::{MODEL_FILE, Run, Training};
 
 use crate::choice::MethodChoice;
@@ -17,7 +17,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::measurements::percent;
 use crate::observer::{Observer, TrainingRun};
-use crate::source::{check_fit, data_id, model_id, normalisation};
+use crate::registry::Registry;
+use crate::source::{DataSource, ModelSource, check_fit, data_id, model_id, normalisation};
 
 /// The network before the first step.
 pub enum StartFrom<'a> {
@@ -35,6 +36,89 @@ pub enum StartFrom<'a> {
         /// Where it was read from; for people.
         path: &'a Path,
     },
+}
+
+/// What a run starts from, as users name it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A built-in architecture with random weights.
+    Architecture {
+        /// Its name.
+        name: String,
+        /// Input normalisation, as means/stds; `None`: none.
+        normalise: Option<String>,
+    },
+    /// A model file or run folder.
+    Model(ModelSource),
+}
+
+/// Where a run happens: what [`Registry::fit`] needs besides settings.
+pub struct Workshop<'a> {
+    /// The network before the first step.
+    pub origin: &'a Origin,
+    /// The data set; its training images are learned from, accuracy on its test
+    /// images is logged.
+    pub data: &'a DataSource,
+    /// The run folder.
+    pub folder: &'a Path,
+    /// Of everything random.
+    pub seed: u64,
+    /// Where it runs.
+    pub device: &'a Device,
+}
+
+impl Registry {
+    /// Trains by the name of a method: the one place where settings, a model and
+    /// data become a [`Job`]. Settings that are not among `values` have their
+    /// defaults, those of the training the method's own.
+    ///
+    /// # Errors
+    /// As [`fit`]; a name that there is not; a model or data that cannot be read.
+    pub fn fit(
+        &self,
+        method: &str,
+        values: &Values,
+        workshop: &Workshop<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Fitted, Error> {
+        let entry = self.method(method)?;
+        let data = workshop.data;
+        let mut all = (entry.training)(data.name()?).write();
+        all.lay(values.clone());
+        let training = Training::read(&all)?;
+        training.check()?;
+        let (loaded, train) = match workshop.origin {
+            Origin::Architecture { .. } => (None, data.open(Split::Train, None)?),
+            Origin::Model(source) => {
+                let (loaded, train) = source.load_with(data, Split::Train)?;
+                (Some(loaded), train)
+            }
+        };
+        let test = data.open(Split::Test, Some(train.shape()))?;
+        let start = match (workshop.origin, &loaded) {
+            (Origin::Model(source), Some(loaded)) => StartFrom::Model {
+                loaded,
+                path: &source.path,
+            },
+            (Origin::Architecture { name, normalise }, _) => StartFrom::Architecture {
+                name,
+                normalise: normalise.as_deref(),
+            },
+            (Origin::Model(_), None) => return Err(SettingError::missing("model").into()),
+        };
+        let stored = loaded.as_ref().and_then(|loaded| loaded.model.info.sigma);
+        let choice = (entry.choose)(&all, stored)?;
+        let job = Job {
+            start,
+            train: &train,
+            test: Some(&test),
+            training: &training,
+            folder: workshop.folder,
+            seed: workshop.seed,
+            device: workshop.device,
+        };
+        fit(choice, &job, observer)
+    }
 }
 
 /// What is trained, on what, how, and where it goes.

@@ -85,6 +85,7 @@ mod observer;
 mod predict;
 pub mod presets;
 mod registry;
+mod smooth;
 mod source;
 mod subject;
 
@@ -96,7 +97,7 @@ pub use error::Error;
 pub use experiment::{
     Experiment, FitStage, Laboratory, MeasureStage, Stage, StageResult, StageStart,
 };
-pub use fit::{Fitted, Job, StartFrom, fit};
+pub use fit::{Fitted, Job, Origin, StartFrom, Workshop, fit};
 pub use illustration::{Illustration, IllustrationParams, illustrate};
 pub use measure::{Figures, Measured, Measurement, measure};
 pub use observer::{Observer, Quiet, StageProgress};
@@ -104,6 +105,7 @@ pub use predict::{Answer, LBOUND_GUARANTEE, answer, vote, vote_guarantee, vote_s
 pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,
 };
+pub use smooth::{Base, SmoothOptions, Smoothed};
 pub use source::{DataSource, ModelSource, SplitChoice, Weights};
 pub use subject::{ImageChoice, Subject, image_range};
 
@@ -114,7 +116,9 @@ pub use certify::{
 pub use data::{Dataset, Split};
 pub use exchange::Loaded;
 pub use network::{Images, Model};
-pub use train::methods::{AdversarialParams, HeatParams, NoiseDraws};
+pub use train::methods::{
+    AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws,
+};
 pub use train::{Accuracy, Schedule, Training};
 
 // The crates below, whole: for methods, attacks and measurements of one's own.

@@ -4,6 +4,7 @@ use kernels::geometry::Shape;
 use kernels::isa::Isa;
 use kernels::noise::{NoiseKey, add_noise};
 pub use kernels::random::Purpose;
+use kernels::random::{key, philox4x32};
 
 use crate::device_error::DeviceError;
 
@@ -17,6 +18,13 @@ pub struct Noise {
     pub purpose: Purpose,
     /// Standard deviation, in units of pixels scaled to [0, 1].
     pub sigma: f64,
+}
+
+/// Uniform between 0 and 1, as a pure function of `(seed, purpose, image, sample)`.
+pub fn uniform(seed: u64, purpose: Purpose, image: u32, sample: u32) -> f64 {
+    let counter = [image, sample, 0, purpose as u32];
+    let [word, ..] = philox4x32(counter, key(seed));
+    f64::from(word) / 2f64.powi(32)
 }
 
 /// `count` noisy copies of one image, with consecutive sample numbers.

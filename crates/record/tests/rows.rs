@@ -123,17 +123,22 @@ fn fidelity() {
                 sigma: 0.0,
                 logits: distance(0.75, 0.0, 0.0),
                 probabilities: distance(0.0625, 0.0, 0.0),
+                votes: distance(0.375, 0.0, 0.0),
             },
             FidelityLevel {
                 sigma: 0.30000000000000004,
                 logits: distance(3.5, 0.125, 1.5),
                 probabilities: distance(0.5, 0.03125, 0.25),
+                votes: distance(0.5625, 0.015625, 0.1875),
             },
         ],
         f_agree: Some(false),
         p_f_distance: 0.6875,
         p_agree: Some(true),
         p_f_agree: Some(false),
+        votes_f_distance: 0.8125,
+        votes_agree: Some(true),
+        votes_f_agree: Some(true),
     };
     let columns = FidelityRow::columns(&[0.0, 0.30000000000000004]);
     let (text, back) = written(&columns, &row);
@@ -141,12 +146,16 @@ fn fidelity() {
         text,
         "idx\tlabel\tv_distance\tf_distance\tstandard_error\tagree\t\
          v_distance@0\tstandard_error@0\tstep@0\tp_v_distance@0\tp_standard_error@0\tp_step@0\t\
+         votes_v_distance@0\tvotes_standard_error@0\tvotes_step@0\t\
          v_distance@0.30000000000000004\tstandard_error@0.30000000000000004\t\
          step@0.30000000000000004\tp_v_distance@0.30000000000000004\t\
          p_standard_error@0.30000000000000004\tp_step@0.30000000000000004\t\
-         f_agree\tp_f_distance\tp_agree\tp_f_agree\n\
-         0\t3\t3.5\t3.25\t0.125\t0\t0.75\t0\t0\t0.0625\t0\t0\t3.5\t0.125\t1.5\t0.5\t0.03125\t0.25\t\
-         0\t0.6875\t1\t0\n"
+         votes_v_distance@0.30000000000000004\tvotes_standard_error@0.30000000000000004\t\
+         votes_step@0.30000000000000004\t\
+         f_agree\tp_f_distance\tp_agree\tp_f_agree\tvotes_f_distance\tvotes_agree\tvotes_f_agree\n\
+         0\t3\t3.5\t3.25\t0.125\t0\t0.75\t0\t0\t0.0625\t0\t0\t0.375\t0\t0\t\
+         3.5\t0.125\t1.5\t0.5\t0.03125\t0.25\t0.5625\t0.015625\t0.1875\t\
+         0\t0.6875\t1\t0\t0.8125\t1\t1\n"
     );
     assert_eq!(back, row);
 }

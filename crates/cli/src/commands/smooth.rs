@@ -1,27 +1,15 @@
-//! `heatsmooth smooth`: HeatSmoothing of a given model.
-
-use std::path::PathBuf;
+//! `heatsmooth smooth`: a given model's Gaussian average.
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
-use heatsmooth::settings::{Field, Settings, settings};
-use heatsmooth::{
-    DataSource, Job, MethodEntry, ModelSource, Registry, Split, StartFrom, Training, Weights, fit,
-};
+use heatsmooth::settings::{Field, Settings};
+use heatsmooth::{DataSource, ModelSource, Origin, Registry, Training, Weights, presets};
 
 use super::measure::{ModelFile, WEIGHTS, read, required};
-use super::train::{preset_argument, preset_list, resolved};
+use super::train::{RunFolder, preset_argument, preset_list, workshop};
 use crate::Entry;
 use crate::common::{Shared, with_configuration};
 use crate::{options, output};
-
-settings! {
-    /// Where a smoothed model goes.
-    pub struct RunFolder {
-        /// The run folder.
-        out: Option<PathBuf> = None,
-    }
-}
 
 /// `heatsmooth smooth`.
 pub const ENTRY: Entry = Entry {
@@ -30,73 +18,69 @@ pub const ENTRY: Entry = Entry {
     run,
 };
 
-/// The method of the registry that is run.
-const METHOD: &str = "heat";
+/// The method that has presets.
+const PRESETS: &str = "heat";
 
 fn command(command: Command, registry: &Registry) -> Command {
-    let fields = registry.method(METHOD).map(own_fields).unwrap_or_default();
     let command = command
         .about(
-            "Turn a model into its own Gaussian average (HeatSmoothing, Algorithm 1); labels are \
-             never used. Running the same command again resumes",
+            "Turn a model into its own Gaussian average; labels are never used. Running the same \
+             command again resumes",
         )
-        .args(options::arguments(&fields, None))
+        .args(options::arguments(&own_fields(registry), None))
         .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
         .arg(preset_argument())
         .after_help(
             "Example: heatsmooth smooth --model runs/baseline/model.safetensors --data digits \
-             --sigma 0.25 --out runs/heat",
+             --sigma 0.25 --out runs/smooth",
         );
     with_configuration(command)
 }
 
-fn own_fields(entry: &MethodEntry) -> Vec<Field> {
+fn own_fields(registry: &Registry) -> Vec<Field> {
     let mut fields = ModelFile::fields();
     fields.extend(DataSource::fields());
     fields.extend(RunFolder::fields());
-    fields.extend((entry.fields)());
-    fields.extend(Training::fields());
+    fields.extend(registry.smoothing_fields());
+    fields.extend(Training::fields().into_iter().map(|field| Field {
+        // Each way has its own.
+        default: None,
+        ..field
+    }));
     fields
 }
 
 fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
-    if matches
-        .get_one::<String>("preset")
-        .is_some_and(|preset| preset == "list")
-    {
-        return output::print(&preset_list(METHOD));
+    let preset = matches.get_one::<String>("preset");
+    if preset.is_some_and(|preset| preset == "list") {
+        return output::print(&preset_list(PRESETS));
     }
-    let entry = registry.method(METHOD)?;
-    let mut fields = own_fields(entry);
+    let mut fields = own_fields(registry);
     fields.extend(Weights::fields());
     fields.extend(Shared::fields());
-    let values = resolved(entry, &fields, matches)?;
+    let mut values = match preset {
+        Some(name) => presets::preset(PRESETS, name, &fields)?,
+        None => Default::default(),
+    };
+    if preset.is_some() {
+        values.put("by", &Some(PRESETS.to_owned()));
+    }
+    values.lay(options::said(&fields, matches)?);
     let Some((values, common)) = options::configured(&fields, values, matches)? else {
         return Ok(());
     };
-    let source = ModelSource {
+    let origin = Origin::Model(ModelSource {
         path: required(read::<ModelFile>(&values)?.model, "model")?,
         weights: read::<Weights>(&values)?,
-    };
-    let data = read::<DataSource>(&values)?;
-    data.name()?;
-    let out = required(read::<RunFolder>(&values)?.out, "out")?;
-    let training = read::<Training>(&values)?;
-    let (loaded, train) = source.load_with(&data, Split::Train)?;
-    let test = data.open(Split::Test, Some(loaded.model.graph.input()))?;
-    let choice = (entry.choose)(&values, loaded.model.info.sigma)?;
-    let job = Job {
-        start: StartFrom::Model {
-            loaded: &loaded,
-            path: &source.path,
-        },
-        train: &train,
-        test: Some(&test),
-        training: &training,
-        folder: &out,
+    });
+    let (data, folder, device) = workshop(&values, &common)?;
+    let workshop = heatsmooth::Workshop {
+        origin: &origin,
+        data: &data,
+        folder: &folder,
         seed: common.seed(),
-        device: &common.device()?,
+        device: &device,
     };
-    let fitted = fit(choice, &job, &mut common.terminal())?;
-    output::summary(&common, &fitted.to_json(), &fitted.to_string())
+    let smoothed = registry.smooth(&values, &workshop, &mut common.terminal())?;
+    output::summary(&common, &smoothed.to_json(), &smoothed.to_string())
 }

@@ -7,14 +7,22 @@ use clap::{Arg, ArgMatches, Command};
 use heatsmooth::network::architecture;
 use heatsmooth::settings::{Field, Settings, Values, settings};
 use heatsmooth::{
-    DataSource, Fitted, Job, MethodEntry, ModelSource, Registry, Split, StartFrom, Training,
-    Weights, fit, presets,
+    DataSource, Device, MethodEntry, ModelSource, Origin, Registry, Training, Weights, Workshop,
+    presets,
 };
 
 use super::measure::{read, required};
 use crate::Entry;
 use crate::common::{Common, Shared, with_configuration};
 use crate::{options, output};
+
+settings! {
+    /// Where a model goes.
+    pub struct RunFolder {
+        /// The run folder.
+        out: Option<PathBuf> = None,
+    }
+}
 
 settings! {
     /// What a training run can be told besides its method and schedule.
@@ -24,8 +32,6 @@ settings! {
         /// Start from a model's weights instead of random ones: fine-tune it. Its
         /// network is kept; --arch is needed only for a file of weights alone.
         from: Option<PathBuf> = None,
-        /// The run folder.
-        out: Option<PathBuf> = None,
         /// Input normalisation, mean and std for each channel, as
         /// 0.49,0.48,0.45/0.25,0.24,0.26; a network that is started from has its
         /// own [default: none].
@@ -73,6 +79,7 @@ fn command(command: Command, registry: &Registry) -> Command {
 
 fn own_fields() -> Vec<Field> {
     let mut fields = DataSource::fields();
+    fields.extend(RunFolder::fields());
     fields.extend(RunOptions::fields());
     fields.extend(Training::fields());
     fields
@@ -141,51 +148,38 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let Some((values, common)) = options::configured(&fields, values, matches)? else {
         return Ok(());
     };
-    let fitted = train(entry, &values, &common)?;
+    let (data, folder, device) = workshop(&values, &common)?;
+    let options = read::<RunOptions>(&values)?;
+    let normalise = options.normalise.filter(|text| text != "none");
+    let origin = match (options.from, options.arch) {
+        (Some(path), arch) => Origin::Model(ModelSource {
+            path,
+            weights: Weights {
+                arch,
+                normalise,
+                ..Weights::default()
+            },
+        }),
+        (None, arch) => Origin::Architecture {
+            name: required(arch, "arch")?,
+            normalise,
+        },
+    };
+    let workshop = Workshop {
+        origin: &origin,
+        data: &data,
+        folder: &folder,
+        seed: common.seed(),
+        device: &device,
+    };
+    let fitted = registry.fit(name, &values, &workshop, &mut common.terminal())?;
     output::summary(&common, &fitted.to_json(), &fitted.to_string())
 }
 
-fn train(entry: &MethodEntry, values: &Values, common: &Common) -> Result<Fitted> {
+/// Where a run happens: data, folder and device.
+pub fn workshop(values: &Values, common: &Common) -> Result<(DataSource, PathBuf, Device)> {
     let data = read::<DataSource>(values)?;
     data.name()?;
-    let options = read::<RunOptions>(values)?;
-    let out = required(options.out, "out")?;
-    let training = read::<Training>(values)?;
-    training.check().map_err(heatsmooth::Error::from)?;
-    let (train, test) = (
-        data.open(Split::Train, None)?,
-        data.open(Split::Test, None)?,
-    );
-    let normalise = options.normalise.filter(|text| text != "none");
-    let source = options.from.map(|path| ModelSource {
-        path,
-        weights: Weights {
-            arch: options.arch.clone(),
-            normalise: normalise.clone(),
-            ..Weights::default()
-        },
-    });
-    let loaded = source.as_ref().map(|s| s.load(Some(&train))).transpose()?;
-    let start = match (&loaded, &source, &options.arch) {
-        (Some(loaded), Some(source), _) => StartFrom::Model {
-            loaded,
-            path: &source.path,
-        },
-        (_, _, arch) => StartFrom::Architecture {
-            name: required(arch.as_deref(), "arch")?,
-            normalise: normalise.as_deref(),
-        },
-    };
-    let stored = loaded.as_ref().and_then(|loaded| loaded.model.info.sigma);
-    let choice = (entry.choose)(values, stored)?;
-    let job = Job {
-        start,
-        train: &train,
-        test: Some(&test),
-        training: &training,
-        folder: &out,
-        seed: common.seed(),
-        device: &common.device()?,
-    };
-    Ok(fit(choice, &job, &mut common.terminal())?)
+    let folder = required(read::<RunFolder>(values)?.out, "out")?;
+    Ok((data, folder, common.device()?))
 }

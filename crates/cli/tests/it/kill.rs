@@ -22,21 +22,14 @@ fn train(out: &Path, threads: &str) -> Command {
     command
 }
 
-fn smooth(model: &Path, out: &Path, threads: &str) -> Command {
+fn smooth(model: &Path, (by, options): (&str, &str), out: &Path, threads: &str) -> Command {
     let mut command = heatsmooth();
     command.args([
-        "smooth", "--data", "digits", "--sigma", "0.25", "--epochs", "2",
+        "smooth", "--data", "digits", "--sigma", "0.25", "--epochs", "2", "--by", by,
     ]);
-    command.args([
-        "--timesteps",
-        "2",
-        "--kappa",
-        "2",
-        "--checkpoint-seconds",
-        "0",
-    ]);
+    command.args(options.split_whitespace());
     command
-        .args(["--threads", threads, "--model"])
+        .args(["--checkpoint-seconds", "0", "--threads", threads, "--model"])
         .arg(model)
         .arg("--out")
         .arg(out);
@@ -92,15 +85,22 @@ fn killed_runs_end_with_the_same_bytes() {
         assert!(got == expected, "{threads} threads, {kills} kills");
     }
 
-    finish(smooth(&model("base"), &at("heat"), "2"));
-    let out = at("heat-killed");
-    let kills = run_with_kills(|| smooth(&model("base"), &out, "1"));
-    assert!(kills > 0, "the run was over before it could be killed");
-    let (got, expected) = (
-        std::fs::read(out.join("model.safetensors")),
-        std::fs::read(model("heat")),
-    );
-    assert!(got.unwrap() == expected.unwrap(), "smooth, {kills} kills");
+    for way in [
+        ("heat", "--timesteps 2 --kappa 2"),
+        ("average", ""),
+        ("both", ""),
+    ] {
+        let by = way.0;
+        finish(smooth(&model("base"), way, &at(by), "2"));
+        let out = at(&format!("{by}-killed"));
+        let kills = run_with_kills(|| smooth(&model("base"), way, &out, "1"));
+        assert!(kills > 0, "the run was over before it could be killed");
+        let (got, expected) = (
+            std::fs::read(out.join("model.safetensors")),
+            std::fs::read(model(by)),
+        );
+        assert!(got.unwrap() == expected.unwrap(), "{by}, {kills} kills");
+    }
 
     finish(certify(&model("base"), &at("whole.tsv"), "2"));
     let kills = run_with_kills(|| certify(&model("base"), &at("killed.tsv"), "1"));

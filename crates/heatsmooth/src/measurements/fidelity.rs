@@ -114,6 +114,7 @@ impl Measurement for Compared {
         AverageFigures {
             logits: summary.logits(),
             probabilities: summary.probabilities(),
+            votes: summary.votes(),
         }
     }
 }
@@ -130,6 +131,7 @@ fn row(outcome: &FidelityOutcome, plan: &Fidelity) -> FidelityRow {
         sigma: at.sigma,
         logits: distance(&at.logits),
         probabilities: distance(&at.probabilities),
+        votes: distance(&at.votes),
     });
     FidelityRow {
         idx: outcome.index.into(),
@@ -143,6 +145,9 @@ fn row(outcome: &FidelityOutcome, plan: &Fidelity) -> FidelityRow {
         p_f_distance: own.probabilities.f,
         p_agree: Some(own.probabilities.v_agrees),
         p_f_agree: Some(own.probabilities.f_agrees),
+        votes_f_distance: own.votes.f,
+        votes_agree: Some(own.votes.v_agrees),
+        votes_f_agree: Some(own.votes.f_agrees),
     }
 }
 
@@ -170,6 +175,11 @@ fn outcome(row: &FidelityRow) -> FidelityOutcome {
             row.p_f_distance,
             [flag(row.p_agree), flag(row.p_f_agree)],
         ),
+        votes: distances(
+            &level.votes,
+            row.votes_f_distance,
+            [flag(row.votes_agree), flag(row.votes_f_agree)],
+        ),
     };
     FidelityOutcome {
         index: row.idx as u32,
@@ -186,19 +196,27 @@ pub struct AverageFigures {
     pub logits: Option<Closeness>,
     /// Of softmax outputs.
     pub probabilities: Option<Closeness>,
+    /// Of v's softmax outputs from f's vote shares.
+    pub votes: Option<Closeness>,
 }
+
+/// Confidence of what is said about inputs like the images.
+const CONFIDENCE: f64 = 0.95;
 
 impl Figures for AverageFigures {
     fn to_json(&self) -> Value {
         let numbers = |c: Closeness| {
             json!({
                 "v_distance": c.v, "f_distance": c.f, "gap_closed": c.closed,
+                "gap_closed_interval": c.closed_interval(),
                 "agreement": c.v_agreement,
+                "agreement_at_least": c.agreement_at_least(CONFIDENCE),
                 "effective_sigma": c.effective_sigma.map(|e| e.sigma),
             })
         };
         json!({
             "logits": self.logits.map(numbers), "probabilities": self.probabilities.map(numbers),
+            "votes": self.votes.map(numbers), "confidence": CONFIDENCE,
         })
     }
 
@@ -208,8 +226,10 @@ impl Figures for AverageFigures {
                 Some(effective) => format!("{:.4}", effective.sigma),
                 None => "unknown".into(),
             };
+            let [low, high] = c.closed_interval().map(|end| 100.0 * end);
             format!(
-                "  {space}: v is {:.4} from the average of f, f itself {:.4}: {} of the gap closed; same class {}; effective sigma {sigma}\n",
+                "  {space}: v is {:.4} from the average of f, f itself {:.4}: {} of the gap \
+                 closed ({low:.1} to {high:.1}); same class {}; effective sigma {sigma}\n",
                 c.v,
                 c.f,
                 percent(c.closed),
@@ -219,10 +239,19 @@ impl Figures for AverageFigures {
         let spaces = [
             ("logits", &self.logits),
             ("probabilities", &self.probabilities),
+            ("votes", &self.votes),
         ];
-        let lines = spaces
+        let mut text: String = spaces
             .iter()
-            .filter_map(|(space, c)| Some(line(space, c.as_ref()?)));
-        lines.collect()
+            .filter_map(|(space, c)| Some(line(space, c.as_ref()?)))
+            .collect();
+        if let Some(votes) = &self.votes {
+            text += &format!(
+                "  with confidence {CONFIDENCE}, v names the class of the smoothed f (as these \
+                 samples estimate it) on at least {} of inputs like these\n",
+                percent(votes.agreement_at_least(CONFIDENCE))
+            );
+        }
+        text
     }
 }

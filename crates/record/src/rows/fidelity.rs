@@ -6,7 +6,7 @@ use crate::{LogKind, format_number};
 /// How far v(x) is from the Gaussian average of f at x, for one image.
 ///
 /// Distances are between logits, those whose names start with `p_` between
-/// probabilities. What has no sigma in its column's name is at the log's own.
+/// probabilities, with `votes_` between v's probabilities and f's vote shares. What has no sigma in its column's name is at the log's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FidelityRow {
     /// The image.
@@ -33,6 +33,13 @@ pub struct FidelityRow {
     pub p_agree: Option<bool>,
     /// `f_agree` where the average is one of probabilities.
     pub p_f_agree: Option<bool>,
+    /// `f_distance` of votes; NaN: not recorded.
+    pub votes_f_distance: f64,
+    /// `agree` where the average is one of votes: v names the class of the
+    /// smoothed classifier.
+    pub votes_agree: Option<bool>,
+    /// `f_agree` where the average is one of votes.
+    pub votes_f_agree: Option<bool>,
 }
 
 /// How far v(x) is from the average of f at one sigma.
@@ -44,6 +51,8 @@ pub struct FidelityLevel {
     pub logits: LevelDistance,
     /// Between probabilities.
     pub probabilities: LevelDistance,
+    /// Between v's probabilities and f's vote shares.
+    pub votes: LevelDistance,
 }
 
 /// One distance at one sigma; NaN: not recorded.
@@ -72,6 +81,9 @@ impl Default for FidelityRow {
             p_f_distance: f64::NAN,
             p_agree: None,
             p_f_agree: None,
+            votes_f_distance: f64::NAN,
+            votes_agree: None,
+            votes_f_agree: None,
         }
     }
 }
@@ -84,16 +96,15 @@ impl FidelityRow {
         let mut columns: Vec<String> = own(start);
         for &sigma in sigmas {
             let at = format_number(sigma);
-            columns.extend(
-                ["", "p_"]
-                    .iter()
-                    .flat_map(|space| level_columns(space, &at)),
-            );
+            columns.extend(SPACES.iter().flat_map(|space| level_columns(space, &at)));
         }
         columns.extend::<Vec<String>>(own(end));
         columns
     }
 }
+
+/// How the columns of logits, probabilities and votes begin.
+const SPACES: [&str; 3] = ["", "p_", "votes_"];
 
 /// The three columns of a level: `space` is `p_` for probabilities.
 fn level_columns(space: &str, at: &str) -> [String; 3] {
@@ -130,6 +141,7 @@ fn read_levels(cells: &Cells<'_>) -> Result<Vec<FidelityLevel>, CellError> {
                 sigma,
                 logits: LevelDistance::read(cells, "", at)?,
                 probabilities: LevelDistance::read(cells, "p_", at)?,
+                votes: LevelDistance::read(cells, "votes_", at)?,
             });
         }
     }
@@ -149,6 +161,9 @@ impl Row for FidelityRow {
         "p_f_distance",
         "p_agree",
         "p_f_agree",
+        "votes_f_distance",
+        "votes_agree",
+        "votes_f_agree",
     ];
     const REQUIRED: usize = 6;
 
@@ -169,6 +184,9 @@ impl Row for FidelityRow {
             p_f_distance: cells.number("p_f_distance")?,
             p_agree: cells.flag_or_none("p_agree")?,
             p_f_agree: cells.flag_or_none("p_f_agree")?,
+            votes_f_distance: cells.number("votes_f_distance")?,
+            votes_agree: cells.flag_or_none("votes_agree")?,
+            votes_f_agree: cells.flag_or_none("votes_f_agree")?,
         })
     }
 
@@ -183,10 +201,14 @@ impl Row for FidelityRow {
             let at = format_number(level.sigma);
             level.logits.write(line, "", &at);
             level.probabilities.write(line, "p_", &at);
+            level.votes.write(line, "votes_", &at);
         }
         line.flag_or_none("f_agree", self.f_agree);
         line.number("p_f_distance", self.p_f_distance);
         line.flag_or_none("p_agree", self.p_agree);
         line.flag_or_none("p_f_agree", self.p_f_agree);
+        line.number("votes_f_distance", self.votes_f_distance);
+        line.flag_or_none("votes_agree", self.votes_agree);
+        line.flag_or_none("votes_f_agree", self.votes_f_agree);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{FidelityRow, LogKind};
+use record::{FidelityLevel, FidelityRow, LevelDistance, LogKind};
 
 use super::{Context, Group, Item, Section};
 use crate::figure::{Axis, Figure, Series};
@@ -24,8 +24,9 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
         id: "fidelity".into(),
         title: "Fidelity".into(),
         intro: "How close v(x) is to the Monte-Carlo Gaussian average of f at x, beside the same distance for \
-                f itself. Closeness is not robustness: the heat flow is only enforced where the data \
-                are, and the average of an undefended f may itself be a poor classifier."
+                f itself. Closeness is not robustness: the average of an undefended f may itself be a \
+                poor classifier. And heat smoothing is not averaging: its penalty acts where the \
+                data are, while the noise points away from them."
             .into(),
         items,
     })
@@ -79,6 +80,25 @@ fn best_sigma(log: &LoadedLog) -> Option<f64> {
     (curve.len() > 1).then_some(best.0)
 }
 
+/// How much of the gap between f and its average v closes, in one space, at the
+/// log's own sigma.
+fn gap_closed(
+    log: &LoadedLog,
+    of: impl Fn(&FidelityLevel) -> LevelDistance,
+    f_distance: impl Fn(&FidelityRow) -> f64,
+) -> Option<f64> {
+    let (mut v, mut f) = (0.0, 0.0);
+    for row in rows(log) {
+        let own = |level: &&FidelityLevel| Some(level.sigma) == log.manifest.sigma;
+        let at = of(row.levels.iter().find(own)?);
+        let error = at.standard_error * at.standard_error;
+        v += at.v_distance * at.v_distance - error;
+        f += f_distance(row).powi(2) - error;
+    }
+    let closed = 1.0 - (v.max(0.0) / f).sqrt();
+    closed.is_finite().then_some(closed)
+}
+
 fn table(group: &Group<'_>) -> Table {
     let row = |(log, name): (&&LoadedLog, &String)| {
         let v = mean_of(log, |row| row.v_distance);
@@ -88,8 +108,22 @@ fn table(group: &Group<'_>) -> Table {
             Cell::number(v),
             Cell::number(f),
             Cell::number(v.zip(f).map(|(v, f)| v / f)),
+            Cell::number(gap_closed(
+                log,
+                |level| level.probabilities,
+                |row| row.p_f_distance,
+            )),
+            Cell::number(gap_closed(
+                log,
+                |level| level.votes,
+                |row| row.votes_f_distance,
+            )),
             Cell::number(mean_of(log, |row| row.standard_error)),
             Cell::number(mean_of(log, |row| f64::from(u8::from(row.agree)))),
+            Cell::number(mean_of(log, |row| {
+                row.votes_agree
+                    .map_or(f64::NAN, |same| f64::from(u8::from(same)))
+            })),
             Cell::number(best_sigma(log)),
             Cell::Number(log.len() as f64),
         ]
@@ -98,9 +132,12 @@ fn table(group: &Group<'_>) -> Table {
         id: format!("fidelity-{}", group.slug),
         title: format!("Distance to the Gaussian average of f: {}", group.title),
         caption: "Mean over images of the L2 distance of logits to the average of f under noise: of \
-                  v, of f itself, and their ratio (1: no better than no smoothing); the Monte-Carlo \
-                  error of the average; how often (%) v and the average choose the same class; and \
-                  the σ, of those tried, whose average v is closest to."
+                  v, of f itself, and their ratio (1: no better than no smoothing); how much (%) of \
+                  the gap between f and its average v closes in probabilities and in votes (100: v \
+                  is the average; root mean squares, Monte-Carlo error subtracted); the Monte-Carlo \
+                  error of the average of logits; how often (%) v chooses the class of the average \
+                  of logits, and that of the smoothed classifier (most votes); and the σ, of those \
+                  tried, whose average v is closest to."
             .into(),
         guarantee: group.guarantee(),
         columns: vec![
@@ -108,8 +145,11 @@ fn table(group: &Group<'_>) -> Table {
             Column::new("v", Format::Short, Best::Low),
             Column::new("f", Format::Short, Best::None),
             Column::new("ratio", Format::Fixed(3), Best::Low),
+            Column::new("gap closed, probabilities", Format::Percent, Best::High),
+            Column::new("gap closed, votes", Format::Percent, Best::High),
             Column::new("MC error", Format::Short, Best::None),
             Column::new("agreement", Format::Percent, Best::High),
+            Column::new("same class as g", Format::Percent, Best::High),
             Column::new("best σ", Format::Plain, Best::None),
             Column::new("images", Format::Fixed(0), Best::None),
         ],

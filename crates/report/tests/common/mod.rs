@@ -269,6 +269,7 @@ fn fidelity(run: &Path, images: u64) {
                         ..nothing
                     },
                     probabilities: nothing,
+                    votes: nothing,
                 })
                 .collect(),
             ..FidelityRow::default()

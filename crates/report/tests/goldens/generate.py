@@ -179,7 +179,8 @@ difference = np.where(a["right"], a["radius"], 0) - np.where(b["right"], b["radi
 half = Z * np.std(difference, ddof=1) / math.sqrt(N)
 tables["difference"].append(row + [float(np.mean(difference)), float(np.mean(difference) - half),
                                    float(np.mean(difference) + half), N])
-tables["fidelity"].append(["HeatSmoothing", mean(v), mean(f), mean(v) / mean(f), 0.02, mean(agree),
+tables["fidelity"].append(["HeatSmoothing", mean(v), mean(f), mean(v) / mean(f),
+                            None, None, 0.02, mean(agree), None,
                            0.2, N])
 probe = [0.0, step, 2 * step, 3 * step]
 figures = {

@@ -1,8 +1,7 @@
 //! What a student is shown: the images, some of them noisy, mixed or attacked.
 
 use attack::{Challenge, Deterministic, maximise};
-use kernels::random::{key, philox4x32};
-use network::{Executor, Images, Purpose};
+use network::{Executor, Images, Purpose, uniform};
 use settings::{SettingError, settings};
 
 use super::smoothadv::{AdversarialParams, InnerAttack, not_finite};
@@ -105,7 +104,9 @@ impl Inputs {
         let original = self.images.pixels.clone();
         for place in count - mixed..count {
             let partner = &original[(place + 1) % count * width..][..width];
-            let keep = proportion(position, self.images.indices[place]);
+            let Position { seed, epoch, .. } = position;
+            let image = self.images.indices[place];
+            let keep = uniform(seed, Purpose::Mixture, image, epoch) as f32;
             let pixels = &mut self.images.pixels[place * width..][..width];
             for (x, y) in pixels.iter_mut().zip(partner) {
                 *x = keep * *x + (1.0 - keep) * y;
@@ -155,11 +156,4 @@ impl Inputs {
     fn count(&self, share: f64) -> usize {
         (share * self.images.len() as f64).round() as usize
     }
-}
-
-/// Uniform between 0 and 1: a function of seed, image and epoch alone.
-fn proportion(position: Position, image: u32) -> f32 {
-    let counter = [image, position.epoch, 0, Purpose::Mixture as u32];
-    let [word, ..] = philox4x32(counter, key(position.seed));
-    (f64::from(word) / 2f64.powi(32)) as f32
 }

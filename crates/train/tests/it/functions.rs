@@ -14,7 +14,8 @@ use crate::common::{Around, Wrapped, on_the_cpu, pool};
 /// A function that is known exactly.
 pub type Function = fn(&[f32]) -> f64;
 
-/// A network in whose place a known function is the first teacher.
+/// A network in whose place a known function is the first teacher: its first
+/// logit, all others being 0.
 struct Known {
     network: Cpu,
     function: Function,
@@ -31,8 +32,11 @@ impl Around for Known {
 
     fn logits(&self, images: &[f32], logits: &mut [f32]) -> Result<(), DeviceError> {
         let points = images.chunks_exact(self.network.input().len());
-        let pairs = logits.iter_mut().zip(points);
-        pairs.for_each(|(z, x)| *z = (self.function)(x) as f32);
+        logits.fill(0.0);
+        let first = logits.chunks_exact_mut(self.network.classes());
+        first
+            .zip(points)
+            .for_each(|(z, x)| z[0] = (self.function)(x) as f32);
         Ok(())
     }
 }
@@ -114,16 +118,29 @@ pub fn params(lambda: f64, timesteps: u32) -> HeatParams {
     }
 }
 
-/// All timesteps of heat smoothing of `f`, each of `steps` full-batch steps of
-/// SGD; every student but the first starts from its teacher. Values of the last
-/// student at the points.
+/// Heat smoothing of `f`: values of the last student at the points.
 pub fn smooth(
     f: Function,
-    mut model: Model,
+    model: Model,
     (sigma, params): (f64, HeatParams),
     points: &[f32],
-    (steps, rate): (u32, f64),
+    schedule: (u32, f64),
 ) -> Vec<f64> {
+    let mut heat = Heat::new(sigma, params).unwrap();
+    let v = learned(f, model, &mut heat, points, schedule);
+    outputs(&v, points)
+}
+
+/// All legs of a method whose first teacher is `f`, each of `steps` full-batch
+/// steps of SGD; every student but the first starts from its teacher. The last
+/// student.
+pub fn learned(
+    f: Function,
+    mut model: Model,
+    method: &mut dyn Method,
+    points: &[f32],
+    (steps, rate): (u32, f64),
+) -> Model {
     let batch = batch(points, model.graph.input().len());
     let pool = pool(1);
     let function = |model: &Model| {
@@ -135,28 +152,23 @@ pub fn smooth(
         Ok(Box::new(Wrapped(known)) as Box<dyn Executor>)
     };
     let network = on_the_cpu(&pool);
-    let timesteps = params.timesteps;
-    let mut heat = Heat::new(sigma, params).unwrap();
-    for timestep in 0..timesteps {
-        let leg = Leg {
-            number: timestep,
-            of: timesteps,
-        };
+    for number in 0..method.legs() {
+        let of = method.legs();
         let stage = LegContext {
-            load: if timestep == 0 { &function } else { &network },
+            load: if number == 0 { &function } else { &network },
             images: &batch,
             seed: 1,
         };
-        heat.begin(leg, &model, &stage).unwrap();
+        method.begin(Leg { number, of }, &model, &stage).unwrap();
         let mut student = Cpu::new(&model, Arc::clone(&pool));
         let mut gradients = student.gradients().unwrap();
         for step in 0..steps {
             let position = Position {
                 seed: 1,
-                epoch: timestep * steps + step,
+                epoch: number * steps + step,
                 step: u64::from(step),
             };
-            let measured = heat.step(&mut student, &batch, position, &mut gradients);
+            let measured = method.step(&mut student, &batch, position, &mut gradients);
             measured.unwrap();
             let rate = rate * Schedule::Cosine.factor(f64::from(step), f64::from(steps));
             let sgd = SgdStep {
@@ -169,9 +181,15 @@ pub fn smooth(
         }
         model.parameters = student.parameters().unwrap();
     }
-    let mut values = vec![0.0; batch.len()];
-    let v = Cpu::new(&model, Arc::clone(&pool));
-    v.logits(points, &mut values).unwrap();
+    model
+}
+
+/// A network's outputs at the points.
+pub fn outputs(model: &Model, points: &[f32]) -> Vec<f64> {
+    let network = Cpu::new(model, pool(1));
+    let count = points.len() / network.input().len();
+    let mut values = vec![0.0; count * network.classes()];
+    network.logits(points, &mut values).unwrap();
     values.into_iter().map(f64::from).collect()
 }
 

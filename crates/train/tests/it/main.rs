@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one binary to link it once.
 
 mod accuracy;
+mod average_closed_forms;
 mod common;
 mod divergence;
 mod functions;

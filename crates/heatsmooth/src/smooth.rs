@@ -1,0 +1,309 @@
+//! A given model's Gaussian average: by one method, or in two stages.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use data::Split;
+use exchange::Loaded;
+use network::logits::argmax;
+use network::{Images, Noise, NoisyImage, Purpose};
+use serde_json::{Value, json};
+use settings::{Field, SettingError, Settings, Values, settings};
+use train::Training;
+
+use crate::error::Error;
+use crate::fit::{Fitted, Origin, Workshop};
+use crate::measurements::{NoiseLevel, percent};
+use crate::observer::Observer;
+use crate::registry::{MethodEntry, Registry};
+use crate::source::ModelSource;
+
+settings! {
+    /// How a model is smoothed.
+    pub struct SmoothOptions {
+        /// The way: heat (the paper's Algorithm 1), average (the noise on the
+        /// teacher's side), or both: a base that is good under noise where the
+        /// model is not, then the base's average [default: both; heat with a
+        /// preset of it].
+        by: Option<String> = None,
+    }
+}
+
+/// Both stages, one after the other.
+const BOTH: &str = "both";
+/// What makes the base, and what averages it.
+const STAGES: [&str; 2] = ["heat", "average"];
+/// The base in a run folder: what is certified by sampling.
+const BASE_FILE: &str = "base.safetensors";
+/// The run folder of the base.
+const BASE_FOLDER: &str = "base";
+/// A model that keeps its class under noise on so many images is good enough to
+/// be averaged as it is.
+const STEADY: f64 = 0.7;
+/// Training images on which that is measured.
+const TRIED: usize = 512;
+
+/// The model whose average was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Base {
+    /// Its file.
+    pub file: PathBuf,
+    /// On which share of some training images the given model keeps its class
+    /// under noise.
+    pub steadiness: f64,
+    /// The stage that made it; `None`: the given model was good enough.
+    pub made: Option<Fitted>,
+}
+
+/// A smoothed model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Smoothed {
+    /// The base of the second stage; `None` after a single one.
+    pub base: Option<Base>,
+    /// The result.
+    pub v: Fitted,
+}
+
+impl Smoothed {
+    /// Everything but the models as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut all = self.v.to_json();
+        if let Some(base) = &self.base {
+            all["base"] = json!({
+                "model": base.file.display().to_string(), "steadiness": base.steadiness,
+                "made_by": base.made.as_ref().map(|made| &made.method),
+            });
+        }
+        all
+    }
+}
+
+impl fmt::Display for Smoothed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(base) = &self.base {
+            let (file, kept) = (base.file.display(), percent(base.steadiness));
+            let how = match &base.made {
+                Some(made) => format!("{}, since the given model keeps", made.method),
+                None => "the given model, which keeps".into(),
+            };
+            writeln!(
+                f,
+                "{file}: {how} its class under noise on {kept} of {TRIED} training images"
+            )?;
+            writeln!(f, "  this is the model to certify by sampling")?;
+        }
+        write!(f, "{}", self.v)
+    }
+}
+
+impl Registry {
+    /// The methods that look at no labels: ways to smooth a given model.
+    pub fn smoothers(&self) -> impl Iterator<Item = &MethodEntry> {
+        self.methods.iter().filter(|entry| !entry.labels)
+    }
+
+    /// What can be set of all ways to smooth, each name once. One whose default
+    /// depends on the way has none here.
+    pub fn smoothing_fields(&self) -> Vec<Field> {
+        let mut all: Vec<Field> = SmoothOptions::fields();
+        for entry in self.smoothers() {
+            for field in (entry.fields)() {
+                match all.iter_mut().find(|known| known.name == field.name) {
+                    Some(known) if known.default != field.default => {
+                        let default = field.default_text().unwrap_or_else(|| "none".into());
+                        let before = known.default_text();
+                        if let Some(before) = before {
+                            known.help = format!("{} [default: {before}", known.help);
+                        }
+                        let help = known.help.trim_end_matches(']');
+                        known.help = format!("{help}; {}: {default}]", entry.info.name);
+                        known.default = None;
+                    }
+                    Some(_) => {}
+                    None => all.push(field),
+                }
+            }
+        }
+        all
+    }
+
+    /// Smooths the workshop's model with what was said, the rest being defaults.
+    /// Run again, it goes on where it stopped.
+    ///
+    /// # Errors
+    /// As [`Registry::fit`]; a setting that the chosen way does not have.
+    pub fn smooth(
+        &self,
+        said: &Values,
+        workshop: &Workshop<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Smoothed, Error> {
+        let by = SmoothOptions::read(said)?.by;
+        let by = by.as_deref().unwrap_or(BOTH);
+        if by == BOTH {
+            return self.smooth_twice(said, workshop, observer);
+        }
+        if !self.smoothers().any(|entry| entry.info.name == by) {
+            let names = self.smoothers().map(|entry| &*entry.info.name);
+            let names: Vec<&str> = names.chain([BOTH]).collect();
+            return Err(SettingError::value("by", by, names.join(", ")).into());
+        }
+        let values = self.own_values(said, &[by], &[])?;
+        let v = self.fit(by, &values[0], workshop, observer)?;
+        Ok(Smoothed { base: None, v })
+    }
+
+    /// First a base that is good under noise, unless the model is one; then the
+    /// base's average.
+    fn smooth_twice(
+        &self,
+        said: &Values,
+        workshop: &Workshop<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Smoothed, Error> {
+        let Origin::Model(source) = workshop.origin else {
+            return Err(SettingError::missing("model").into());
+        };
+        let (loaded, train) = source.load_with(workshop.data, Split::Train)?;
+        let sigma = NoiseLevel::read(said)?.sigma.or(loaded.model.info.sigma);
+        let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
+        let noise = certify::Smoothing::gaussian(sigma)?.noise(workshop.seed, Purpose::Prediction);
+        let images = train.images(0..train.len().min(TRIED) as u32)?;
+        let steadiness = steadiness(&loaded, &images, &noise, workshop)?;
+        let [heat, average] = STAGES;
+        // The penalty of the second stage is an experiment of its own.
+        let lambda = ["lambda"];
+        let (made, values) = if steadiness >= STEADY {
+            let kept = percent(steadiness);
+            observer.note(&format!(
+                "the model keeps its class under noise of sigma {sigma} on {kept} of {} training \
+                 images: it is averaged as it is",
+                images.len()
+            ));
+            let [values] = &*self.own_values(said, &[average], &lambda)? else {
+                return Err(SettingError::missing("by").into());
+            };
+            (None, values.clone())
+        } else {
+            let [first, second] = &*self.own_values(said, &[heat, average], &lambda)? else {
+                return Err(SettingError::missing("by").into());
+            };
+            let kept = percent(steadiness);
+            observer.note(&format!(
+                "the model keeps its class under noise of sigma {sigma} on only {kept} of {} \
+                 training images: first a base that is good under noise, then its average",
+                images.len()
+            ));
+            let folder = workshop.folder.join(BASE_FOLDER);
+            let base = Workshop {
+                folder: &folder,
+                ..*workshop
+            };
+            (
+                Some(self.fit(heat, first, &base, observer)?),
+                second.clone(),
+            )
+        };
+        let file = workshop.folder.join(BASE_FILE);
+        let bytes = match &made {
+            Some(made) => network::file::read_bytes(&made.file)?,
+            None => loaded.model.to_bytes(),
+        };
+        if !file.exists() {
+            record::atomic::write(&file, &bytes)?;
+        } else if network::file::read_bytes(&file)? != bytes {
+            return Err(Error::refused(
+                format!("{} is the base of another run", file.display()),
+                "use another run folder, or remove this one",
+            ));
+        }
+        let origin = Origin::Model(ModelSource::new(&file));
+        let second = Workshop {
+            origin: &origin,
+            ..*workshop
+        };
+        let v = self.fit(average, &values, &second, observer)?;
+        let base = Base {
+            file,
+            steadiness,
+            made,
+        };
+        let base = Some(base);
+        Ok(Smoothed { base, v })
+    }
+
+    /// What was said for each of these methods. `only_first` goes to the first
+    /// of two. A setting of another way to smooth would have no effect, and is
+    /// refused.
+    fn own_values(
+        &self,
+        said: &Values,
+        methods: &[&str],
+        only_first: &[&str],
+    ) -> Result<Vec<Values>, Error> {
+        let first_only = |place: usize, name: &str| {
+            only_first.contains(&name) && (place > 0 || methods.len() == 1)
+        };
+        let mut fields = Vec::new();
+        for (place, method) in methods.iter().enumerate() {
+            let mut own = (self.method(method)?.fields)();
+            own.retain(|field| !first_only(place, &field.name));
+            own.extend(Training::fields());
+            fields.push(own);
+        }
+        let mut all = vec![Values::default(); methods.len()];
+        let known = self.smoothing_fields();
+        for (name, value) in said.iter() {
+            let mut used = false;
+            for (values, fields) in all.iter_mut().zip(&fields) {
+                if fields.iter().any(|field| field.name == name) {
+                    values.set(fields, name, value)?;
+                    used = true;
+                }
+            }
+            if !used && name != "by" && known.iter().any(|field| field.name == name) {
+                let reason = match methods {
+                    ["average"] if only_first.is_empty() => "averaging has no such setting".into(),
+                    ["average"] => "the model is good enough under noise to be averaged as it is, \
+                                    and averaging does not use it; say by what to smooth"
+                        .to_owned(),
+                    methods => format!("{} has no such setting", methods.join(" and then ")),
+                };
+                let name = name.to_owned();
+                return Err(SettingError::Ineffective { name, reason }.into());
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// On which share of the images the model keeps its class under noise.
+fn steadiness(
+    loaded: &Loaded,
+    images: &Images,
+    noise: &Noise,
+    workshop: &Workshop<'_>,
+) -> Result<f64, Error> {
+    let network = workshop.device.load(&loaded.model)?;
+    let classes = network.classes();
+    let mut same = 0;
+    let places: Vec<usize> = (0..images.len()).collect();
+    for places in places.chunks(network.batch()) {
+        let batch = images.select(places);
+        let (mut clean, mut noisy) = (vec![0.0; places.len() * classes], vec![]);
+        noisy.resize(clean.len(), 0.0);
+        network.logits(&batch.pixels, &mut clean)?;
+        let copies: Vec<NoisyImage<'_>> = (0..batch.len())
+            .map(|place| NoisyImage {
+                pixels: batch.image(place),
+                image: batch.indices[place],
+                first_sample: 0,
+                count: 1,
+            })
+            .collect();
+        network.noisy_logits(noise, &copies, &mut noisy)?;
+        let pairs = clean.chunks_exact(classes).zip(noisy.chunks_exact(classes));
+        same += pairs.filter(|(a, b)| argmax(a) == argmax(b)).count();
+    }
+    Ok(same as f64 / images.len() as f64)
+}
