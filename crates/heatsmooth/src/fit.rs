@@ -16,10 +16,12 @@ use crate::choice::MethodChoice;
 use crate::device::Device;
 use crate::error::Error;
 use crate::measurements::percent;
+use crate::normalise::normalisation;
 use crate::observer::{Observer, TrainingRun};
-use crate::source::{check_fit, data_id, model_id, normalisation};
+use crate::source::{check_shape, data_id, labelled_for, model_id, notes};
 
 /// The network before the first step.
+#[derive(Clone, Copy)]
 pub enum StartFrom<'a> {
     /// A built-in architecture with random weights.
     Architecture {
@@ -38,12 +40,14 @@ pub enum StartFrom<'a> {
 }
 
 /// What is trained, on what, how, and where it goes.
+#[derive(Clone, Copy)]
 pub struct Job<'a> {
     /// The network before the first step.
     pub start: StartFrom<'a>,
     /// Images to learn from.
     pub train: &'a Dataset,
-    /// Images whose accuracy is logged; nothing is selected on it.
+    /// Images whose accuracy is logged; nothing is selected on it. Not measured if
+    /// they are the images to learn from.
     pub test: Option<&'a Dataset>,
     /// Epochs, batches, learning rate, ...
     pub training: &'a Training,
@@ -114,6 +118,12 @@ pub fn fit(
 ) -> Result<Fitted, Error> {
     job.training.check()?;
     job.training.images(job.train)?;
+    let (train, test) = labelled(&choice, job, observer)?;
+    let job = &Job {
+        train: &train,
+        test: test.as_ref(),
+        ..*job
+    };
     let (model, manifest) = begin(&choice, job)?;
     let file = job.folder.join(MODEL_FILE);
     let manifest_file = job.folder.join(RunManifest::FILE);
@@ -151,6 +161,7 @@ pub fn fit(
     let manifest = RunManifest {
         model: Some(ModelId {
             sha256: sha256.clone(),
+            identity: Some(trained.identity()),
             path: Some(MODEL_FILE.into()),
         }),
         ..manifest
@@ -167,6 +178,49 @@ pub fn fit(
         already: false,
         test_accuracy: accuracy.next().map(|(_, value)| *value),
     })
+}
+
+/// The images, labelled as the network counts its classes. A method that looks at
+/// no labels takes images of any classes; then no accuracy is measured.
+fn labelled(
+    choice: &MethodChoice,
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(Dataset, Option<Dataset>), Error> {
+    let (mut train, mut test) = (job.train.clone(), job.test.cloned());
+    if let StartFrom::Model { loaded, path } = &job.start {
+        let model = &loaded.model;
+        check_shape(model, &train)?;
+        let both = labelled_for(model, &train).and_then(|train| {
+            let test = test.as_ref().map(|test| labelled_for(model, test));
+            Ok((train, test.transpose()?))
+        });
+        (train, test) = match both {
+            Err(error) if choice.labels => return Err(error),
+            Err(_) => {
+                let outputs = 0..model.graph.classes();
+                let names: Vec<String> = outputs.map(|class| model.class_name(class)).collect();
+                (train.without_labels(&names), None)
+            }
+            Ok(both) => both,
+        };
+        for note in notes(loaded, path, &train) {
+            observer.note(&note);
+        }
+    } else {
+        for note in train.notes() {
+            observer.note(&format!("{}: {note}", train.name()));
+        }
+    }
+    if test.as_ref().is_some_and(Dataset::is_whole) {
+        let name = train.name();
+        observer.warning(&format!(
+            "{name} has no parts train and test: all images are trained on, and no test accuracy \
+             is measured; put images to test on into {name}/test and the others into {name}/train"
+        ));
+        test = None;
+    }
+    Ok((train, test))
 }
 
 /// The network before the first step, with what its file will say about it, and
@@ -202,13 +256,19 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
                 task = task.normalised(&mean, &std);
             }
             settings["normalise"] = json!(normalise);
+            if job.train.path(0).is_some() {
+                // Files of any size become images of this one.
+                settings["input"] = json!(input.to_string());
+            }
             info.architecture = Some((*name).to_owned());
             let graph = architecture::build(name, &task)?;
             (Model::initialised(graph, job.seed, info), None)
         }
         StartFrom::Model { loaded, path } => {
-            check_fit(&loaded.model, job.train)?;
             info.architecture = loaded.model.info.architecture.clone();
+            if !loaded.model.info.classes.is_empty() {
+                info.classes = loaded.model.info.classes.clone();
+            }
             info.parent_sha256 = Some(loaded.sha256.clone());
             let model = Model {
                 info,

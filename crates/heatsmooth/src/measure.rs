@@ -155,6 +155,7 @@ where
     {
         observer.warning(&format!("the model was made for sigma {own}, not {sigma}"));
     }
+    subject.tell(observer)?;
     let manifest = manifest(measurement, subject);
     let columns = measurement.columns();
     let (mut file, opened) = Log::<M::Row>::open(log, &manifest, &columns)?;

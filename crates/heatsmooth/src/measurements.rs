@@ -6,6 +6,7 @@ mod fidelity;
 mod lbound;
 
 pub use attack::{AttackFigures, AttackOptions, Attacked};
+pub(crate) use certify::check_said;
 pub use certify::{Certified, CertifiedFigures};
 pub use fidelity::{AverageFigures, Compared};
 pub use lbound::{BoundFigures, Bounded};

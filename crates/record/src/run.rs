@@ -117,6 +117,7 @@ mod tests {
             data: DataId::default(),
             parent: Some(ModelId {
                 sha256: "aa".into(),
+                identity: None,
                 path: None,
             }),
             model: None,

@@ -120,7 +120,7 @@ fn details(manifest: &Manifest, path: &str) -> Vec<(String, String)> {
         }
     }
     add("seed", manifest.seed.to_string());
-    add("model", manifest.model.sha256.chars().take(8).collect());
+    add("model", manifest.model.key().chars().take(8).collect());
     add(
         "images",
         format!("{}..{}", manifest.selection.start, manifest.selection.end),
@@ -140,7 +140,7 @@ impl Styles {
     pub fn new(logs: &[&LoadedLog]) -> Self {
         let mut styles = Self::default();
         for log in logs {
-            styles.add(&log.manifest.model.sha256);
+            styles.add(log.manifest.model.key());
         }
         styles
     }
@@ -154,7 +154,7 @@ impl Styles {
     /// The slot of a model.
     pub fn of(&self, log: &LoadedLog) -> usize {
         self.slots
-            .get(&log.manifest.model.sha256)
+            .get(log.manifest.model.key())
             .copied()
             .unwrap_or(0)
     }

@@ -26,10 +26,14 @@ settings! {
         from: Option<PathBuf> = None,
         /// The run folder.
         out: Option<PathBuf> = None,
-        /// Input normalisation, mean and std for each channel, as
+        /// Input normalisation: imagenet, cifar10, cifar100, mnist, fashion-mnist,
+        /// half or none, or mean and std for each channel, as
         /// 0.49,0.48,0.45/0.25,0.24,0.26; a network that is started from has its
         /// own [default: none].
         normalise: Option<String> = None,
+        /// Shape to which images of a folder are brought, as 64x64x3; a network that
+        /// is started from has its own [default: 224x224x3].
+        input: Option<String> = None,
     }
 }
 
@@ -107,7 +111,13 @@ pub fn resolved(entry: &MethodEntry, fields: &[Field], matches: &ArgMatches) -> 
     let data = read::<DataSource>(&said)?.data.unwrap_or_default();
     let mut values = (entry.training)(&data).write();
     if let Some(name) = matches.get_one::<String>("preset") {
-        values.lay(presets::preset(&entry.info.name, name, fields)?);
+        let mut preset = presets::preset(&entry.info.name, name, fields)?;
+        if said.has("from") {
+            // The network that is started from has its own.
+            preset.remove("arch");
+            preset.remove("normalise");
+        }
+        values.lay(preset);
     }
     values.lay(said);
     Ok(values)
@@ -152,20 +162,25 @@ fn train(entry: &MethodEntry, values: &Values, common: &Common) -> Result<Fitted
     let out = required(options.out, "out")?;
     let training = read::<Training>(values)?;
     training.check().map_err(heatsmooth::Error::from)?;
-    let (train, test) = (
-        data.open(Split::Train, None)?,
-        data.open(Split::Test, None)?,
-    );
     let normalise = options.normalise.filter(|text| text != "none");
+    let weights = Weights {
+        arch: options.arch.clone(),
+        normalise: normalise.clone(),
+        input: options.input,
+        ..Weights::default()
+    };
     let source = options.from.map(|path| ModelSource {
         path,
-        weights: Weights {
-            arch: options.arch.clone(),
-            normalise: normalise.clone(),
-            ..Weights::default()
-        },
+        weights: weights.clone(),
     });
-    let loaded = source.as_ref().map(|s| s.load(Some(&train))).transpose()?;
+    let (loaded, train) = match &source {
+        Some(source) => {
+            let (loaded, train) = source.load_with(&data, Split::Train)?;
+            (Some(loaded), train)
+        }
+        None => (None, data.open_for(Split::Train, &weights)?),
+    };
+    let test = data.open(Split::Test, Some(train.shape()))?;
     let start = match (&loaded, &source, &options.arch) {
         (Some(loaded), Some(source), _) => StartFrom::Model {
             loaded,

@@ -2,8 +2,11 @@
 
 mod attack;
 mod cli;
+mod every_option;
 mod fidelity;
 mod illustration;
+mod issue_17;
 mod kill;
+mod makings;
 mod own_model;
 mod workspace;

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use certify::{Certify, CertifyOutcome, CertifyParams, Decision, certify_all};
+use certify::{Certify, CertifyOutcome, CertifyParams, Decision, Select, TopKRule, certify_all};
 use network::Images;
 use record::{CertifyRow, Guarantee};
 use serde_json::{Value, json};
+use settings::{SettingError, Values};
 
 use super::percent;
 use crate::error::Error;
@@ -31,6 +32,46 @@ impl Certified {
     pub fn new(sigma: f64, params: CertifyParams, seed: u64) -> Result<Self, Error> {
         let plan = params.plan(sigma, seed)?;
         Ok(Self { params, plan })
+    }
+}
+
+/// Refuses what was said and has no effect beside the rest of it.
+///
+/// # Errors
+/// By name.
+pub(crate) fn check_said(values: &Values, params: &CertifyParams) -> Result<(), SettingError> {
+    let follows_label = params.top_k > 1 && params.rule == TopKRule::Sound;
+    let reasons = [
+        (
+            "rule",
+            params.top_k == 1,
+            "it is about top-k certificates with k above 1",
+        ),
+        (
+            "select",
+            follows_label,
+            "by the sound rule the class is the label's",
+        ),
+        (
+            "n0",
+            follows_label,
+            "by the sound rule the class is the label's",
+        ),
+        (
+            "n0",
+            params.select == Select::Clean,
+            "the clean image chooses the class",
+        ),
+    ];
+    let idle = reasons
+        .into_iter()
+        .find(|(name, idle, _)| *idle && values.has(name));
+    match idle {
+        None => Ok(()),
+        Some((name, _, reason)) => Err(SettingError::Ineffective {
+            name: name.into(),
+            reason: reason.into(),
+        }),
     }
 }
 

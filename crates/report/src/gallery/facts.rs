@@ -24,7 +24,7 @@ impl<'a> Facts<'a> {
     pub fn collect(logs: &'a [LoadedLog], wanted: &BTreeSet<u64>) -> Self {
         let mut facts = Self::default();
         for log in logs.iter().filter(|log| log.top_k() == 1) {
-            let (sha256, data) = (log.manifest.model.sha256.as_str(), log.data());
+            let (sha256, data) = (log.manifest.model.key(), log.data());
             match &log.rows {
                 LoadedRows::Certify(rows) => {
                     for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {

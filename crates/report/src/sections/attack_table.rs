@@ -48,10 +48,7 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
     names::sort(methods, &mut logs);
     let mut lines: Vec<(&str, Line<'_>)> = Vec::new();
     for log in &logs {
-        let (model, procedure) = (
-            log.manifest.model.sha256.as_str(),
-            log.manifest.procedure.as_str(),
-        );
+        let (model, procedure) = (log.manifest.model.key(), log.manifest.procedure.as_str());
         let free = |line: &Line<'_>| match log.manifest.kind {
             LogKind::Lbound => line.lbound.is_none(),
             _ => !line.attacks.contains_key(procedure),

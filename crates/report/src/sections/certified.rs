@@ -217,7 +217,7 @@ fn clean_accuracy(context: &Context<'_>, log: &LoadedLog) -> Option<f64> {
         return share(right.count(), rows.len());
     }
     let same = |other: &&LoadedLog| {
-        other.manifest.model.sha256 == log.manifest.model.sha256
+        other.manifest.model.key() == log.manifest.model.key()
             && other.data() == log.data()
             && other.top_k() == log.top_k()
             && (!averages || other.setting("samples").is_none_or(|samples| samples > 1.0))
