@@ -7,10 +7,10 @@ use data::Dataset;
 use exchange::Loaded;
 use network::architecture::{self, Task};
 use network::{Model, ModelInfo};
-use record::{ModelId, RunManifest};
+use record::{ModelId, RecordError, RunManifest};
 use serde_json::{Map, Value, json};
 use settings::Settings as _;
-use train::{MODEL_FILE, Run, Training};
+use train::{EPOCHS_FILE, MODEL_FILE, Run, Training};
 
 use crate::choice::MethodChoice;
 use crate::device::Device;
@@ -131,6 +131,7 @@ pub fn fit(
     let done = found.and_then(|found| found.model);
     if let Some(done) = done.filter(|_| file.exists()) {
         let bytes = network::file::read_bytes(&file)?;
+        check_finished(&file, &network::file::sha256(&bytes), &done)?;
         return Ok(Fitted {
             model: Model::from_bytes(&bytes)?,
             file,
@@ -140,6 +141,7 @@ pub fn fit(
             test_accuracy: None,
         });
     }
+    warn_of_few_steps(&choice, job, observer)?;
     let run = Run {
         folder: job.folder,
         train: job.train,
@@ -153,7 +155,13 @@ pub fn fit(
     let last = told.finish();
     let trained = trained.map_err(|error| match error {
         train::TrainError::Stopped => Error::Stopped,
-        other => other.into(),
+        other => {
+            // What another process is writing is not ours to remove.
+            if !matches!(other, train::TrainError::Record(RecordError::Locked { .. })) {
+                clean_up(job.folder);
+            }
+            other.into()
+        }
     })?;
     let bytes = trained.to_bytes();
     record::atomic::write(&file, &bytes)?;
@@ -178,6 +186,52 @@ pub fn fit(
         already: false,
         test_accuracy: accuracy.next().map(|(_, value)| *value),
     })
+}
+
+/// Refuses a finished model whose file is not the one that its run wrote.
+pub(crate) fn check_finished(file: &Path, sha256: &str, done: &ModelId) -> Result<(), Error> {
+    if sha256 == done.sha256 {
+        return Ok(());
+    }
+    let message = "it is not the model that its run wrote: one of its bytes has changed";
+    let hint = "copy it again from where it came, or remove the run folder to train again";
+    Err(Error::refused(message, hint).at(file))
+}
+
+/// Fewer steps than this are hardly a training.
+const FEW_STEPS: u64 = 100;
+
+fn warn_of_few_steps(
+    choice: &MethodChoice,
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let (images, training) = (job.training.images(job.train)?.len(), job.training);
+    let batches = images.div_ceil(training.batch_size) as u64;
+    let steps = u64::from(choice.method.legs()) * u64::from(training.epochs) * batches;
+    if steps < FEW_STEPS {
+        observer.warning(&format!(
+            "{images} images make only {steps} steps; take more epochs, or smaller batches"
+        ));
+    }
+    Ok(())
+}
+
+/// Takes away what a run wrote before its first checkpoint: it is nothing to go on
+/// from.
+fn clean_up(folder: &Path) {
+    let epochs = folder.join(EPOCHS_FILE);
+    let rows = std::fs::read_to_string(&epochs).map_or(0, |text| text.lines().skip(1).count());
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_model = |name: &Path| name.extension().is_some_and(|e| e == "safetensors");
+    if rows > 0 || files.any(|file| is_model(Path::new(&file.file_name()))) {
+        return;
+    }
+    for file in [epochs, folder.join(RunManifest::FILE)] {
+        let _ = std::fs::remove_file(file);
+    }
+    // Unless somebody else keeps files there.
+    let _ = std::fs::remove_dir(folder);
 }
 
 /// The images, labelled as the network counts its classes. A method that looks at

@@ -6,11 +6,12 @@ use data::{Dataset, OpenOptions, Split, View};
 use exchange::{FileKind, LoadOptions, Loaded};
 use network::architecture::Task;
 use network::{Model, Shape};
-use record::{DataId, ModelId};
+use record::{DataId, ModelId, RunManifest};
 use settings::{SettingError, Settings as _, settings};
 use train::MODEL_FILE;
 
 use crate::error::Error;
+use crate::fit::check_finished;
 use crate::normalise::normalisation;
 
 settings! {
@@ -161,7 +162,16 @@ impl ModelSource {
             input,
             ..LoadOptions::default()
         };
-        exchange::load(&file, &options).map_err(|error| Error::from(error).at(file))
+        let loaded = exchange::load(&file, &options);
+        let loaded = loaded.map_err(|error| Error::from(error).at(&file))?;
+        // A run folder knows what it wrote.
+        if self.path.is_dir()
+            && let Ok(run) = RunManifest::read(&self.path.join(RunManifest::FILE))
+            && let Some(done) = &run.model
+        {
+            check_finished(&file, &loaded.sha256, done)?;
+        }
+        Ok(loaded)
     }
 
     /// The input shape, if one is given.

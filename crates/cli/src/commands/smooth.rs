@@ -64,7 +64,7 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
         .get_one::<String>("preset")
         .is_some_and(|preset| preset == "list")
     {
-        return output::print(&preset_list(METHOD));
+        return output::list(matches.get_flag("json"), true, &preset_list(METHOD));
     }
     let entry = registry.method(METHOD)?;
     let mut fields = own_fields(entry);

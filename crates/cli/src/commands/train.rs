@@ -95,13 +95,13 @@ pub fn preset_argument() -> Arg {
 }
 
 /// What `--preset list` prints: each name with the comment of its file.
-pub fn preset_list(method: &str) -> String {
+pub fn preset_list(method: &str) -> Vec<(String, String)> {
     let presets = presets::presets_of(method).map(|(name, text)| {
         let about = text.lines().map_while(|line| line.strip_prefix("# "));
         let about: Vec<&str> = about.collect();
-        format!("{name}\n    {}", about.join("\n    "))
+        (name.to_owned(), about.join("\n"))
     });
-    presets.collect::<Vec<_>>().join("\n")
+    presets.collect()
 }
 
 /// Defaults of a method for the data set said, under its preset, under what was
@@ -132,17 +132,17 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
         .get_one::<String>("arch")
         .is_some_and(|arch| arch == "list")
     {
-        let lines = architecture::ARCHITECTURES.iter();
-        let lines: Vec<String> = lines
-            .map(|(name, about)| format!("{name:20} {about}"))
+        let all = architecture::ARCHITECTURES.iter();
+        let all: Vec<_> = all
+            .map(|(name, about)| (name.to_string(), about.to_string()))
             .collect();
-        return output::print(&lines.join("\n"));
+        return output::list(matches.get_flag("json"), false, &all);
     }
     if matches
         .get_one::<String>("preset")
         .is_some_and(|preset| preset == "list")
     {
-        return output::print(&preset_list(name));
+        return output::list(matches.get_flag("json"), true, &preset_list(name));
     }
     let mut fields = (entry.fields)();
     fields.extend(own_fields());

@@ -63,6 +63,9 @@ const OTHERS: &[(&str, &str)] = &[
     ("gamma", "0.2"),
     ("levels", "16"),
     ("attack", "ddn"),
+    ("eps of smooth", "0.4 --attack pgd"),
+    ("attack-steps of smooth", "3 --attack pgd"),
+    ("attack-share of smooth", "0.4 --attack pgd"),
     ("scale-free", "false"),
     ("noisy-share", "0.25"),
     ("hold-out", "1"),
@@ -135,7 +138,9 @@ fn changes(
     usual: &Value,
 ) -> Result<(), String> {
     let name = argument.get_id().as_str();
-    let other = OTHERS.iter().find(|(option, _)| *option == name);
+    let kind = command.split(' ').next().unwrap_or_default();
+    let listed = |wanted: &str| OTHERS.iter().find(|(option, _)| *option == wanted);
+    let other = listed(&format!("{name} of {kind}")).or_else(|| listed(name));
     let values = match other {
         Some((_, value)) => vec![(*value).to_owned()],
         None => guesses(argument),

@@ -386,3 +386,207 @@ fn point_29_sigma_is_the_model_s_own_where_nothing_is_said() {
         assert!(text.contains("sigma 0.125"), "{text}");
     }
 }
+
+#[test]
+fn point_12_rows_that_contradict_their_counts_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    trained(folder);
+    let of = "--model run --data digits --images 0..3";
+    for (command, columns) in [
+        (
+            "certify --sigma 0.1 --n 100",
+            &["radius", "p_lower", "n_a", "n"][..],
+        ),
+        ("lbound --sigma 0.1", &["radius", "p_label"]),
+        ("attack ddn --steps 3", &["l2", "linf"]),
+    ] {
+        let command = format!("{command} {of} --out x.tsv");
+        ends(folder, 0, &command);
+        let log = folder.join("x.tsv");
+        let sound = std::fs::read_to_string(&log).unwrap();
+        let header: Vec<&str> = sound.lines().next().unwrap().split('\t').collect();
+        for column in columns {
+            let at = header.iter().position(|name| name == column).unwrap();
+            let mut lines: Vec<String> = sound.lines().map(str::to_owned).collect();
+            // The first row that has a number there.
+            let row = (1..lines.len()).find(|&row| {
+                let cell = lines[row].split('\t').nth(at).unwrap();
+                cell.parse::<f64>().is_ok_and(|value| value != 0.0)
+            });
+            let Some(row) = row else { continue };
+            let mut cells: Vec<&str> = lines[row].split('\t').collect();
+            cells[at] = if *column == "l2" { "" } else { "9.99" };
+            if column.starts_with('n') {
+                cells[at] = "7";
+            }
+            lines[row] = cells.join("\t");
+            std::fs::write(&log, lines.join("\n") + "\n").unwrap();
+            refused(folder, &command, &format!("x.tsv:{}: ", row + 1));
+        }
+        std::fs::write(&log, &sound).unwrap();
+        ends(folder, 0, &command);
+        std::fs::remove_file(&log).unwrap();
+        std::fs::remove_file(folder.join("x.json")).unwrap();
+    }
+}
+
+#[test]
+fn point_20_nothing_half_written_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let classes: Vec<String> = (0..10).map(|class| class.to_string()).collect();
+    let classes: Vec<&str> = classes.iter().map(String::as_str).collect();
+    linear(
+        &folder.join("huge.safetensors"),
+        &classes,
+        vec![f32::MAX; 640],
+        vec![0.0; 10],
+    );
+    for arguments in [
+        "lbound --model huge.safetensors --data digits --sigma 0.1 --out x.tsv",
+        "attack ddn --model huge.safetensors --data digits --out x.tsv",
+        "smooth --model huge.safetensors --data digits --sigma 0.1 --out x",
+        "train baseline --from huge.safetensors --data digits --out x",
+    ] {
+        ends(folder, 2, arguments);
+        let left: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{arguments}: {left:?}");
+    }
+    // What killed processes left is swept up by the next one.
+    trained(folder);
+    std::fs::write(folder.join("run/.tmp-killed"), "half").unwrap();
+    trained(folder);
+    assert!(!folder.join("run/.tmp-killed").exists());
+}
+
+#[test]
+fn a_finished_model_that_changed_is_no_finished_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    trained(folder);
+    let file = folder.join("run/model.safetensors");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let train = "train baseline --data digits --arch mlp --epochs 1 --out run";
+    for arguments in [train, "eval --model run --data digits"] {
+        refused(folder, arguments, "it is not the model that its run wrote");
+    }
+}
+
+#[test]
+fn point_22_a_folder_is_no_image() {
+    let folder = tempfile::tempdir().unwrap();
+    trained(folder.path());
+    refused(
+        folder.path(),
+        "predict --model run .",
+        ". is a folder, not an image file",
+    );
+}
+
+#[test]
+fn point_23_no_result_is_minus_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    trained(folder);
+    // A shard without images.
+    let text = ends(
+        folder,
+        0,
+        "certify --model run --data digits --sigma 0.1 --images 0..1 --shard 2/2 --out x.tsv",
+    );
+    assert!(
+        text.contains(" 0 noisy passes") && !text.contains("-0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn point_25_line_ends_of_windows_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    trained(folder);
+    let command = "lbound --model run --data digits --sigma 0.1 --images 0..2 --out x.tsv";
+    ends(folder, 0, command);
+    let log = folder.join("x.tsv");
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, text.replace('\n', "\r\n")).unwrap();
+    refused(folder, command, "x.tsv: its lines end in CR LF");
+    // They can be reported on, though.
+    ends(folder, 0, "report x.tsv --out report");
+}
+
+#[test]
+fn point_26_few_steps_are_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    pets(&folder.join("pets"), 3);
+    let train = "train baseline --data pets --arch smallcnn --input 8x8x1 --epochs 30 --out run";
+    let text = ends(folder, 0, &format!("{train} --batch-size 2"));
+    assert!(!text.contains("warning"), "{text}");
+    let text = ends(
+        folder,
+        0,
+        "smooth --model run --data pets --sigma 0.1 --out heat",
+    );
+    assert!(
+        text.contains("warning: 9 images make only 1 steps; take more epochs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn point_30_lists_and_configurations_are_json_where_json_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        "train baseline --arch list --json",
+        "train gaussian --preset list --json",
+        "smooth --preset list --json",
+        "train baseline --data digits --arch mlp --out x --print-config --json",
+        "certify --print-config --json",
+        "reproduce cifar10 --out x --print-config --json",
+        "data list --json",
+    ] {
+        let text = ends(folder.path(), 0, arguments);
+        let json = text.split_once("exit code 0\n").unwrap().1;
+        let value: serde_json::Value = serde_json::from_str(json).expect(arguments);
+        assert!(value.is_array() || value.is_object(), "{value}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn point_30_paths_that_are_not_text_are_refused_or_work() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::process::Command;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    trained(folder);
+    let odd = OsStr::from_bytes(b"caf\xe9.png");
+    picture(&folder.join(odd), 1, 0, Shape::new(8, 8, 1));
+    let run = |arguments: &[&OsStr]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heatsmooth"));
+        let output = command
+            .args(arguments)
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), text)
+    };
+    let words = |text: &'static str| text.split(' ').map(OsStr::new);
+    let predict: Vec<&OsStr> = words("predict --model run --json").chain([odd]).collect();
+    assert_eq!(run(&predict).0, Some(0));
+    for option in ["--out", "--model", "--data"] {
+        let eval: Vec<&OsStr> = words("lbound --sigma 0.1")
+            .chain([OsStr::new(option), odd])
+            .collect();
+        let (code, text) = run(&eval);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("UTF-8"), "{text}");
+    }
+}
