@@ -34,7 +34,8 @@
 //!     eprintln!("warning: {warning}");
 //! }
 //! let table = report.tables().next().expect("a table of certified accuracy");
-//! assert!(table.to_csv().starts_with("model,radius ≥ 0,radius ≥ 0.25,ACR,"));
+//! let heads = "model,radius ≥ 0 (share),radius ≥ 0.25 (share),ACR,";
+//! assert!(table.to_csv().starts_with(heads));
 //! // Half of the images are right and certified to a radius of 0.25.
 //! assert!(table.to_csv().contains(",0.5,0.5,0.25,"));
 //!

@@ -3,6 +3,8 @@
 mod attack;
 mod cli;
 mod every_option;
+#[cfg(unix)]
+mod faults;
 mod fidelity;
 mod illustration;
 mod issue_17;

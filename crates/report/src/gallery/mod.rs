@@ -131,6 +131,7 @@ fn card(
                     correct: row.correct,
                 }),
                 l_bound: facts.l_bound((sha256, &data, idx)),
+                refuted: facts.refuted((sha256, &data, idx)),
                 adversarial: Vec::new(),
             }
         });
@@ -156,6 +157,12 @@ fn card(
                 difference,
             });
         }
+    }
+    // PGD before DDN, as the paper has it, in every card alike.
+    let place = |attack: &str| ["PGD", "DDN"].iter().position(|known| *known == attack);
+    for model in models.values_mut() {
+        let key = |found: &Adversarial| (place(&found.attack).unwrap_or(2), found.attack.clone());
+        model.adversarial.sort_by_key(key);
     }
     Ok(Card {
         data,
