@@ -50,7 +50,7 @@ impl AttackSummary {
             failed,
             left_out: count(Status::LeftOut),
             success_rate: (attacked > 0).then(|| broken as f64 / attacked as f64),
-            distances: statistics(&mut distances, false),
+            distances: statistics(&mut distances),
             at_floor: outcomes.iter().filter(|o| o.at_floor).count(),
         }
     }
@@ -59,27 +59,22 @@ impl AttackSummary {
 impl AttackDistances {
     /// The paper's convention: over all images that are not left out, those already wrong at 0 and
     /// failures at the norm of what the attack gave back (about `eps` for PGD,
-    /// 0 for DDN), with the lower of two middle values as median.
+    /// 0 for DDN).
     pub fn paper_convention(outcomes: &[AttackOutcome]) -> Option<Self> {
         let counted = outcomes.iter().filter(|o| o.status != Status::LeftOut);
         let mut distances: Vec<f64> = counted.map(|o| o.last_l2).collect();
-        statistics(&mut distances, true)
+        statistics(&mut distances)
     }
 }
 
-fn statistics(values: &mut [f64], lower: bool) -> Option<AttackDistances> {
+fn statistics(values: &mut [f64]) -> Option<AttackDistances> {
     let n = values.len();
     if n == 0 {
         return None;
     }
     values.sort_by(f64::total_cmp);
-    let below = values[(n - 1) / 2];
     Some(AttackDistances {
-        median: if lower {
-            below
-        } else {
-            (below + values[n / 2]) / 2.0
-        },
+        median: (values[(n - 1) / 2] + values[n / 2]) / 2.0,
         mean: values.iter().sum::<f64>() / n as f64,
     })
 }

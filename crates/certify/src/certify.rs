@@ -103,6 +103,15 @@ pub fn certify_all(
     )
 }
 
+impl Certify {
+    /// What so many hits among so many samples prove: the lower bound on the
+    /// probability of a hit, and the radius.
+    pub fn proves(&self, hits: u32, n: u32) -> (f64, f64) {
+        let p_lower = self.p_lower(hits, n);
+        (p_lower, cohen(self.sigma, p_lower))
+    }
+}
+
 struct Plan<'p>(&'p Certify);
 
 impl<'p> Start for Plan<'p> {
@@ -183,10 +192,10 @@ impl<'p> Certifier<'p> {
 
     fn certificate(&self) -> Certificate {
         let (plan, n) = (self.plan, self.n);
-        let p_lower = plan.p_lower(self.n_a, n);
+        let (p_lower, radius) = plan.proves(self.n_a, n);
         Certificate {
             predict: (p_lower > 0.5).then_some(self.chosen[0]),
-            radius: cohen(plan.sigma, p_lower),
+            radius,
             n_a: self.n_a,
             n,
             p_lower,

@@ -54,8 +54,8 @@ const COMMANDS: &[Entry] = &[
     commands::completions::MAN,
 ];
 
-/// The whole command line.
-pub(crate) fn command(registry: &Registry) -> Command {
+/// The whole command line: what completions, the manual and tests walk through.
+pub fn command(registry: &Registry) -> Command {
     let mut all = Command::new("heatsmooth")
         .version(env!("CARGO_PKG_VERSION"))
         .about(

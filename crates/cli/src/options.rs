@@ -97,7 +97,11 @@ pub fn configured(
     matches: &ArgMatches,
 ) -> Result<Option<(Values, Common)>> {
     if matches.get_flag("print-config") {
-        output::print(&configuration(fields, &values)?)?;
+        let all = configuration(fields, &values)?;
+        output::print(&match matches.get_flag("json") {
+            true => serde_json::to_string_pretty(&all)?,
+            false => config::to_toml(&all)?,
+        })?;
         return Ok(None);
     }
     let common = Common::with(matches, &values)?;
@@ -109,8 +113,8 @@ pub fn said(fields: &[Field], matches: &ArgMatches) -> Result<Values> {
     resolve(fields, Values::default(), matches)
 }
 
-/// What would run, as a configuration file: what was said, and every default.
-fn configuration(fields: &[Field], values: &Values) -> Result<String> {
+/// What would run: what was said, and every default.
+fn configuration(fields: &[Field], values: &Values) -> Result<Values> {
     let mut all = Values::default();
     for field in fields {
         if let Some(default) = &field.default {
@@ -118,5 +122,5 @@ fn configuration(fields: &[Field], values: &Values) -> Result<String> {
         }
     }
     all.lay(values.clone());
-    Ok(config::to_toml(&all)?)
+    Ok(all)
 }

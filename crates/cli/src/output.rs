@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use serde_json::Value;
+use heatsmooth::measurements::fixed;
+use serde_json::{Value, json};
 
 use crate::common::Common;
 
@@ -26,7 +27,21 @@ pub fn summary(common: &Common, value: &Value, text: &str) -> Result<()> {
     }
 }
 
+/// Prints a list of names, each with a line about it beside it, or lines below it.
+pub fn list(json: bool, below: bool, entries: &[(String, String)]) -> Result<()> {
+    if json {
+        let entries = entries.iter();
+        let entries = entries.map(|(name, about)| json!({"name": name, "about": about}));
+        return print(&serde_json::to_string_pretty(&entries.collect::<Vec<_>>())?);
+    }
+    let lines = entries.iter().map(|(name, about)| match below {
+        true => format!("{name}\n    {}", about.replace('\n', "\n    ")),
+        false => format!("{name:20} {about}"),
+    });
+    print(&lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// `0.9173` as `91.73 %`.
 pub fn percent(share: f64) -> String {
-    format!("{:.2} %", 100.0 * share)
+    format!("{} %", fixed(100.0 * share, 2))
 }

@@ -75,6 +75,12 @@ pub struct OpenOptions {
     pub view: View,
 }
 
+/// Whether a data set of this name is looked for in the folder of data sets: one
+/// that is known by name, and not embedded.
+pub fn uses_root(name_or_folder: &str) -> bool {
+    find(name_or_folder).is_some_and(|known| !matches!(known.kind, Kind::Digits))
+}
+
 /// The folder in which data sets are kept: `HEATSMOOTH_DATA` if it is set, else
 /// `heatsmooth` in the platform's data directory.
 pub fn default_root() -> Result<PathBuf, DataError> {
@@ -200,17 +206,18 @@ pub fn list(root: Option<&Path>) -> Result<Vec<Entry>, DataError> {
 /// A split that was checked.
 #[derive(Clone, Debug)]
 pub struct VerifiedSplit {
-    /// Which one.
-    pub split: Split,
+    /// Which one: `train`, `test`, or `all` of a folder without split folders.
+    pub split: &'static str,
     /// How many images it has.
     pub len: usize,
     /// [`Dataset::hash`].
     pub hash: String,
 }
 
-/// Reads both splits of a data set (a name or a folder) in full and checks
-/// all that can be checked: published checksums, or, for image folders, that
-/// every image decodes. The first bad file is the error.
+/// Reads both splits of a data set (a name or a folder; a folder without split
+/// folders has one) in full and checks all that can be checked: published
+/// checksums, or, for image folders, that every image decodes. The first bad file
+/// is the error.
 pub fn verify(name_or_folder: &str, root: Option<&Path>) -> Result<Vec<VerifiedSplit>, DataError> {
     let options = OpenOptions {
         root: root.map(Path::to_path_buf),
@@ -225,13 +232,14 @@ pub fn verify(name_or_folder: &str, root: Option<&Path>) -> Result<Vec<VerifiedS
             )?;
         }
         Ok(VerifiedSplit {
-            split,
+            split: dataset.split_name(),
             len: dataset.len(),
             hash: dataset.hash().into(),
         })
     };
-    [Split::Train, Split::Test]
-        .map(verify_split)
-        .into_iter()
-        .collect()
+    let test: VerifiedSplit = verify_split(Split::Test)?;
+    match test.split {
+        "all" => Ok(vec![test]),
+        _ => Ok(vec![verify_split(Split::Train)?, test]),
+    }
 }

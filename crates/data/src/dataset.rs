@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::augment::{self, Augment, Shift};
+use crate::classes::Relabelled;
 use crate::decode::{self, Pixels, View};
 use crate::folder::Folder;
 use crate::{DataError, Images, Shape};
@@ -52,6 +53,8 @@ impl settings::Setting for Split {
 pub struct Dataset {
     inner: Arc<Inner>,
     len: usize,
+    /// Labels by the names of somebody else's classes, if they were asked for.
+    pub(crate) relabelled: Option<Arc<Relabelled>>,
 }
 
 #[derive(Debug)]
@@ -102,6 +105,7 @@ impl Dataset {
                 source,
                 values,
             }),
+            relabelled: None,
         }
     }
 
@@ -109,8 +113,8 @@ impl Dataset {
     /// index of each image stay as they are.
     pub fn first(&self, len: usize) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
             len: len.min(self.len),
+            ..self.clone()
         }
     }
 
@@ -141,23 +145,59 @@ impl Dataset {
 
     /// The names of the classes; label k means the k-th.
     pub fn classes(&self) -> &[String] {
-        &self.inner.about.classes
+        match &self.relabelled {
+            Some(relabelled) => &relabelled.classes,
+            None => &self.inner.about.classes,
+        }
     }
 
     /// The label of every image.
     pub fn labels(&self) -> &[u32] {
-        &self.inner.labels[..self.len]
+        match &self.relabelled {
+            Some(relabelled) => &relabelled.labels[..self.len],
+            None => &self.inner.labels[..self.len],
+        }
     }
 
-    /// A SHA-256 (64 hex digits) that identifies the content of this split.
-    ///
-    /// Data sets of fixed files: of the lines `CHECKSUM  NAME` that
-    /// `sha256sum` prints for the split's uncompressed files, in the order of
-    /// reading. Folders: of a line `SIZE LABEL CLASS/.../IMAGE` for each
-    /// image in order of index; the pixels themselves are not read, so an
-    /// image exchanged for one of the same size goes unnoticed. A folder
-    /// without split folders has the same hash for both splits, since both
-    /// are the same images.
+    /// Whether train and test are the same images: a folder that has no split
+    /// folders.
+    pub fn is_whole(&self) -> bool {
+        matches!(&self.inner.source, Source::Folder(folder) if folder.whole)
+    }
+
+    /// Which split this is, for people and records: `train`, `test`, or `all` of a
+    /// folder that has no split folders.
+    pub fn split_name(&self) -> &'static str {
+        match self.split() {
+            _ if self.is_whole() => "all",
+            Split::Train => "train",
+            Split::Test => "test",
+        }
+    }
+
+    /// What is done to the images and labels, in sentences that a user should
+    /// hear.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Source::Folder(folder) = &self.inner.source {
+            notes.push(folder.view.in_words());
+            if folder.ignored > 0 {
+                let ignored = folder.ignored;
+                notes.push(format!(
+                    "{ignored} files that are not PNG or JPEG are left out"
+                ));
+            }
+        }
+        notes.extend(self.relabelled.iter().map(|to| to.note.clone()));
+        notes
+    }
+
+    /// A SHA-256 (64 hex digits) that identifies the content of this split: of the
+    /// lines `CHECKSUM  NAME` that `sha256sum` prints for the split's files. Data
+    /// sets of fixed files: their uncompressed files, in the order of reading.
+    /// Folders: every image, in order of index, named `CLASS/.../IMAGE`. A folder
+    /// without split folders has the same hash for both splits, since both are the
+    /// same images.
     pub fn hash(&self) -> &str {
         &self.inner.about.hash
     }

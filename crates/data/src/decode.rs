@@ -66,6 +66,27 @@ impl View {
         }
     }
 
+    /// What is done to an image, in a sentence.
+    pub fn in_words(&self) -> String {
+        let Self {
+            height,
+            width,
+            channels,
+            short_side,
+        } = *self;
+        let crop = height.min(width).max(1);
+        let (cover_height, cover_width) = (height * short_side / crop, width * short_side / crop);
+        let colours = if channels == 1 { "grey" } else { "RGB" };
+        let then = match (cover_height, cover_width) == (height, width) {
+            true => "what sticks out is cropped".to_owned(),
+            false => format!("the {height}x{width} pixels in the centre are taken"),
+        };
+        format!(
+            "images become {height}x{width} {colours}: those of another size are resized until \
+             they cover {cover_height}x{cover_width}, and {then}"
+        )
+    }
+
     /// Shape of the crop.
     pub fn shape(&self) -> Shape {
         Shape::new(self.height, self.width, self.channels)
@@ -121,6 +142,19 @@ pub fn decode_image(path: impl AsRef<Path>, shape: Shape) -> Result<Vec<f32>, Da
 /// The pixels of a PNG or JPEG file; the format is told by its content.
 pub(crate) fn decode(path: &Path, channels: usize) -> Result<Pixels<'static>, DataError> {
     let file = File::open(path).map_err(DataError::io("open", path))?;
+    // A folder can be opened, and a pipe would be waited for.
+    let about = file.metadata().map_err(DataError::io("read", path))?;
+    if !about.is_file() {
+        let what = if about.is_dir() {
+            "a folder"
+        } else {
+            "no regular file"
+        };
+        return Err(DataError::NoImageFile {
+            path: path.to_path_buf(),
+            what,
+        });
+    }
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)

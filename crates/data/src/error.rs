@@ -85,6 +85,30 @@ pub enum DataError {
         /// Why not.
         source: crate::ImageError,
     },
+    /// A folder, or something else that is no file, stands where an image should.
+    #[error("{} is {what}, not an image file", path.display())]
+    NoImageFile {
+        /// What was to be decoded.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Images of classes that the network does not have.
+    #[error("{dataset} has images of {unknown}, but the model's classes are {known}")]
+    OtherClasses {
+        /// The data set.
+        dataset: String,
+        /// The names that are not among the model's, quoted.
+        unknown: String,
+        /// The model's classes.
+        known: String,
+    },
+    /// A class folder whose name is not text, so that nothing can be called by it.
+    #[error("{}: the name of this class folder is not text (UTF-8)", path.display())]
+    ClassName {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A folder without a single usable image.
     #[error("{} holds no PNG or JPEG images in class folders", path.display())]
     EmptyFolder {
@@ -218,6 +242,15 @@ impl DataError {
             Self::Image { .. } => {
                 "PNG and JPEG files of at most 100 million pixels can be read".into()
             }
+            Self::NoImageFile { .. } => {
+                "name PNG or JPEG files one by one, as in FOLDER/*.png".into()
+            }
+            Self::OtherClasses { .. } => {
+                "labels are matched by name: call the class folders what the model calls its \
+                 classes"
+                    .into()
+            }
+            Self::ClassName { .. } => "rename the folder: labels are matched by name".into(),
             Self::EmptyFolder { .. } => {
                 "expected FOLDER/CLASS/IMAGE.png, or FOLDER/train/CLASS/IMAGE.png and \
                  FOLDER/test/CLASS/IMAGE.png (`val` may stand for `test`)"

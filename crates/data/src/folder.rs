@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::{About, folder_augment};
@@ -21,6 +22,8 @@ pub(crate) struct Folder {
     pub view: View,
     /// Files that are not named as PNG or JPEG.
     pub ignored: usize,
+    /// There are no split folders: both splits are all images.
+    pub whole: bool,
 }
 
 impl Folder {
@@ -59,6 +62,7 @@ pub(crate) fn open(
         (Split::Train, None, _) => return Err(missing("train")),
         (Split::Test, _, None) => return Err(missing("test")),
     };
+    let whole = train.is_none() && test.is_none();
     let class_root = train.unwrap_or_else(|| root.clone());
     let classes = sub_folders(&class_root)?;
     let present = sub_folders(&root)?;
@@ -75,43 +79,60 @@ pub(crate) fn open(
         files: Vec::new(),
         view,
         ignored: 0,
+        whole,
     };
     let mut labels = Vec::new();
-    let mut hasher = Sha256::new();
     for (label, class) in classes.iter().enumerate() {
         let first = found.files.len();
         if present.contains(class) {
             found.walk(Path::new(class), MAX_DEPTH)?;
         }
         found.files[first..].sort_unstable();
-        for file in &found.files[first..] {
-            let path = found.root.join(file);
-            let size = fs::metadata(&path)
-                .map_err(DataError::io("read", &path))?
-                .len();
-            let file = file.to_string_lossy().replace('\\', "/");
-            hasher.update(format!("{size} {label} {file}\n"));
-            labels.push(label as u32);
-        }
+        labels.resize(found.files.len(), label as u32);
     }
     if labels.is_empty() {
         return Err(DataError::EmptyFolder { path: found.root });
     }
+    let names = classes.iter().map(|class| {
+        let name = class.to_str().map(str::to_owned);
+        name.ok_or_else(|| DataError::ClassName {
+            path: class_root.join(class),
+        })
+    });
+    let names = names.collect::<Result<Vec<String>, _>>()?;
     let about = About {
         name: name.into(),
         split,
         shape: view.shape(),
-        classes: classes
-            .iter()
-            .map(|class| class.to_string_lossy().into_owned())
-            .collect(),
-        hash: files::hex(hasher.finalize()),
+        classes: names,
+        hash: found.hash()?,
         augment: folder_augment(&view),
     };
     Ok(Dataset::in_folder(about, labels, found))
 }
 
 impl Folder {
+    /// The SHA-256 of what `sha256sum` prints for all images: every byte of every
+    /// file counts.
+    fn hash(&self) -> Result<String, DataError> {
+        let lines = self.files.par_iter().map(|file| {
+            let sha256 = files::sha256(&self.root.join(file))?;
+            let mut line = format!("{sha256}  ").into_bytes();
+            let name = file.as_os_str().as_encoded_bytes();
+            // The same folder has the same hash on Windows.
+            line.extend(name.iter().map(|&byte| match byte {
+                b'\\' if cfg!(windows) => b'/',
+                _ => byte,
+            }));
+            line.push(b'\n');
+            Ok(line)
+        });
+        let lines = lines.collect::<Result<Vec<_>, DataError>>()?;
+        let mut hasher = Sha256::new();
+        lines.iter().for_each(|line| hasher.update(line));
+        Ok(files::hex(hasher.finalize()))
+    }
+
     /// Collects the images below `relative`. Hidden files are passed over;
     /// links to folders are not followed, so that a cycle cannot trap us, and
     /// what is neither file nor link (a pipe would block us) is not an image.
@@ -128,7 +149,7 @@ impl Folder {
                 if depth > 0 {
                     self.walk(&path, depth - 1)?;
                 }
-            } else if is_image(&path) && (kind.is_file() || kind.is_symlink()) {
+            } else if is_image(&path) && (kind.is_file() || links_to_file(&entry.path())) {
                 self.files.push(path.into_boxed_path());
             } else {
                 self.ignored += 1;
@@ -150,6 +171,12 @@ fn sub_folders(folder: &Path) -> Result<Vec<OsString>, DataError> {
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// Whether a link leads to a file; a broken one is an image that is missing, and
+/// is named when it is read.
+fn links_to_file(path: &Path) -> bool {
+    path.is_symlink() && fs::metadata(path).map_or(true, |about| about.is_file())
 }
 
 fn is_hidden(name: &std::ffi::OsStr) -> bool {

@@ -22,6 +22,7 @@
 mod augment;
 mod catalogue;
 mod cifar10;
+mod classes;
 mod dataset;
 mod decode;
 mod digits;
@@ -39,7 +40,8 @@ mod resize;
 
 pub use augment::Augment;
 pub use catalogue::{
-    Entry, OpenOptions, ROOT_VARIABLE, State, VerifiedSplit, default_root, list, open, verify,
+    Entry, OpenOptions, ROOT_VARIABLE, State, VerifiedSplit, default_root, list, open, uses_root,
+    verify,
 };
 pub use dataset::{Dataset, Split};
 pub use decode::{ImageError, View, decode_image};

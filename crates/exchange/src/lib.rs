@@ -71,6 +71,6 @@ pub mod safetensors;
 mod state_dict;
 
 pub use self::error::{ImportError, Mismatch};
-pub use self::load::{LoadOptions, Loaded, load};
+pub use self::load::{FileKind, LoadOptions, Loaded, load};
 pub use self::report::ImportReport;
 pub use self::state_dict::{StateDict, Tensor, assign};

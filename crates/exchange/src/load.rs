@@ -1,5 +1,7 @@
 //! Any model file to a model.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use network::architecture::{Task, build};
@@ -18,6 +20,51 @@ pub struct LoadOptions {
     pub prefix: Option<String>,
     /// Shape of one image, for an ONNX file that leaves it open.
     pub input: Option<Shape>,
+}
+
+/// What a model file says by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// One of ours: everything.
+    Own,
+    /// ONNX: everything, but perhaps the size of an image.
+    Onnx,
+    /// Weights without a network: a PyTorch checkpoint, or another program's
+    /// safetensors.
+    Weights,
+}
+
+/// No honest header of a safetensors file is longer.
+const MAX_HEADER: u64 = 100 << 20;
+
+impl FileKind {
+    /// What a file is, by its first bytes and its name; `None`: no model file.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of(path: &Path) -> Result<Option<Self>, ImportError> {
+        let io = |source| FileError::Io {
+            path: path.into(),
+            source,
+        };
+        let mut file = File::open(path).map_err(io)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(64).read_to_end(&mut bytes).map_err(io)?;
+        let header = bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+        if bytes.get(8) == Some(&b'{') && header <= MAX_HEADER {
+            let rest = (header + 8).saturating_sub(bytes.len() as u64);
+            file.take(rest).read_to_end(&mut bytes).map_err(io)?;
+            return Ok(Some(match file::is_model(&bytes) {
+                true => Self::Own,
+                false => Self::Weights,
+            }));
+        }
+        let onnx = onnx::recognise(&bytes) || path.extension().is_some_and(|e| e == "onnx");
+        Ok(match pytorch::recognise(&bytes) {
+            true => Some(Self::Weights),
+            false => onnx.then_some(Self::Onnx),
+        })
+    }
 }
 
 /// A model and how it was found.

@@ -79,13 +79,50 @@ impl OnnxError {
             Self::OpenInput { .. } => {
                 Some("give the input shape: height, width and channels of one image")
             }
+            Self::Unsupported { op, .. } if TRANSFORMERS.contains(&op.as_str()) => Some(
+                "this looks like a transformer (ViT, Swin, ConvNeXt, ...), which cannot be \
+                 imported; take a network of convolutions, such as ResNet, VGG, DenseNet, \
+                 MobileNet or EfficientNet",
+            ),
+            Self::Unsupported { op, .. } if SIZES.contains(&op.as_str()) => Some(
+                "the network computes with its own sizes: export it with fixed ones (no \
+                 dynamic_axes) and simplify the file with `onnxsim IN.onnx OUT.onnx`",
+            ),
             Self::Unsupported { .. } => Some(
-                "if the operator comes from post-processing, export the network up to its logits",
+                "if the operator comes from post-processing, export the network up to its \
+                 logits; else take a network of convolutions, such as ResNet, VGG, DenseNet, \
+                 MobileNet or EfficientNet",
+            ),
+            Self::Node { op, .. } if ["Reshape", "Transpose"].contains(&op.as_str()) => Some(
+                "export the network with fixed sizes and simplify the file with `onnxsim IN.onnx \
+                 OUT.onnx`; channels that are shuffled (ShuffleNet) or attended to (ViT) cannot \
+                 be imported: take ResNet, VGG, DenseNet, MobileNet or EfficientNet",
+            ),
+            Self::Node { .. } => Some(
+                "export the network in evaluation mode with fixed sizes, and simplify the file \
+                 with `onnxsim IN.onnx OUT.onnx`",
             ),
             _ => None,
         }
     }
 }
+
+/// Operators that only transformers and their kin need.
+const TRANSFORMERS: [&str; 8] = [
+    "LayerNormalization",
+    "SkipLayerNormalization",
+    "Attention",
+    "MultiHeadAttention",
+    "Einsum",
+    "Where",
+    "Sqrt",
+    "InstanceNormalization",
+];
+
+/// Operators by which a network computes sizes while it runs.
+const SIZES: [&str; 8] = [
+    "NonZero", "Range", "Loop", "If", "Expand", "Resize", "Tile", "Floor",
+];
 
 /// Where the values of large models are: files beside the `.onnx` file.
 trait External {
@@ -153,4 +190,37 @@ pub(super) fn read_beside(
     };
     let (model, report) = read::read(bytes.into(), input, &mut beside)?;
     Ok((model, report, beside.read.into_values().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_17_point_27_errors_name_the_remedy() {
+        let unsupported = |op: &str| OnnxError::Unsupported {
+            node: "n".into(),
+            op: op.into(),
+        };
+        let node = |op: &str| OnnxError::Node {
+            node: "n".into(),
+            op: op.into(),
+            reason: "it cannot be followed".into(),
+        };
+        for (error, words) in [
+            (unsupported("LayerNormalization"), "transformer"),
+            (unsupported("Einsum"), "transformer"),
+            (unsupported("Resize"), "no dynamic_axes"),
+            (unsupported("TopK"), "up to its logits"),
+            (node("Reshape"), "ShuffleNet"),
+            (node("Conv"), "onnxsim"),
+            (
+                OnnxError::OpenInput { name: "x".into() },
+                "height, width and channels",
+            ),
+        ] {
+            let hint = error.hint().unwrap();
+            assert!(hint.contains(words), "{error}: {hint}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use crate::subject::Subject;
 /// noisy copy of each.
 ///
 /// # Errors
-/// A noise level that makes no sense; an image that cannot be read; a device that
-/// fails.
+/// A noise level that makes no sense; an image that cannot be read; outputs that are
+/// not finite; a device that fails.
 pub fn accuracy(
     subject: &Subject,
     sigma: Option<f64>,
@@ -24,6 +24,9 @@ pub fn accuracy(
         Ok::<Noise, Error>(smoothing.noise(seed, Purpose::Prediction))
     });
     let noise = noise.transpose()?;
+    if noise.is_none() {
+        subject.tell(observer)?;
+    }
     let range = subject.selection.start as usize..subject.selection.end as usize;
     observer.begin("images", range.len() as u64, 0);
     let after = |done| {
@@ -37,5 +40,9 @@ pub fn accuracy(
         after,
     );
     observer.end();
-    Ok(found?)
+    let found = found?;
+    if found.not_finite > 0 {
+        return Err(Error::not_finite(found.not_finite, found.images));
+    }
+    Ok(found)
 }

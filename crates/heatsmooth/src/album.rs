@@ -74,6 +74,7 @@ impl Album {
             label: None,
             model: ModelId {
                 sha256: subject.loaded.sha256.clone(),
+                identity: Some(subject.loaded.model.identity()),
                 path: None,
             },
             data: data_id(&subject.dataset),

@@ -36,6 +36,14 @@ pub(crate) fn parse(text: &str) -> Result<toml::Table, Error> {
     })
 }
 
+/// A TOML document as JSON.
+///
+/// # Errors
+/// A text that is not TOML.
+pub fn to_json(text: &str) -> Result<Value, Error> {
+    Ok(serde_json::to_value(parse(text)?).unwrap_or(Value::Null))
+}
+
 /// The entries of a table as values of fields.
 pub(crate) fn values(table: &toml::Table, fields: &[Field]) -> Result<Values, Error> {
     let mut values = Values::default();

@@ -92,6 +92,19 @@ impl Error {
         }
     }
 
+    /// Outputs that no class can be read from.
+    pub(crate) fn not_finite(images: u64, of: u64) -> Self {
+        let images = match of {
+            1 => String::new(),
+            _ => format!(" for {images} of {of} images"),
+        };
+        Self::refused(
+            format!("the network's output is not finite{images}"),
+            "the network overflows; was its training stable, and is its input normalised as it \
+             was then?",
+        )
+    }
+
     /// The same error, said to be about a file or folder.
     pub fn at(self, path: impl Into<PathBuf>) -> Self {
         Self::At {

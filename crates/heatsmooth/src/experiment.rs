@@ -17,7 +17,7 @@ use crate::fit::{Fitted, Origin, Workshop};
 use crate::measure::Measured;
 use crate::observer::{Observer, StageProgress};
 use crate::registry::{MeasureContext, Registry};
-use crate::source::{DataSource, ModelSource, SplitChoice};
+use crate::source::{DataSource, ModelSource, SplitChoice, Weights};
 use crate::subject::{ImageChoice, Subject};
 
 /// Models that are made and measured.
@@ -226,10 +226,11 @@ impl Experiment {
     ) -> Result<Fitted, Error> {
         let origin = match &stage.start {
             StageStart::From(name) => Origin::Model(ModelSource::new(laboratory.model(name))),
-            StageStart::Architecture(name, normalise) => Origin::Architecture {
-                name: name.clone(),
+            StageStart::Architecture(name, normalise) => Origin::Architecture(Weights {
+                arch: Some(name.clone()),
                 normalise: normalise.clone(),
-            },
+                ..Weights::default()
+            }),
         };
         let workshop = Workshop {
             origin: &origin,

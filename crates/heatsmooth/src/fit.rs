@@ -7,20 +7,24 @@ use data::{Dataset, Split};
 use exchange::Loaded;
 use network::architecture::{self, Task};
 use network::{Model, ModelInfo};
-use record::{ModelId, RunManifest};
+use record::{ModelId, RecordError, RunManifest};
 use serde_json::{Map, Value, json};
 use settings::{SettingError, Settings as _, Values};
-use train::{MODEL_FILE, Run, Training};
+use train::{EPOCHS_FILE, MODEL_FILE, Run, Training};
 
 use crate::choice::MethodChoice;
 use crate::device::Device;
 use crate::error::Error;
 use crate::measurements::percent;
+use crate::normalise::normalisation;
 use crate::observer::{Observer, TrainingRun};
 use crate::registry::Registry;
-use crate::source::{DataSource, ModelSource, check_fit, data_id, model_id, normalisation};
+use crate::source::{
+    DataSource, ModelSource, Weights, check_shape, data_id, labelled_for, model_id, notes,
+};
 
 /// The network before the first step.
+#[derive(Clone, Copy)]
 pub enum StartFrom<'a> {
     /// A built-in architecture with random weights.
     Architecture {
@@ -41,13 +45,8 @@ pub enum StartFrom<'a> {
 /// What a run starts from, as users name it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// A built-in architecture with random weights.
-    Architecture {
-        /// Its name.
-        name: String,
-        /// Input normalisation, as means/stds; `None`: none.
-        normalise: Option<String>,
-    },
+    /// A built-in architecture with random weights: its name must be said.
+    Architecture(Weights),
     /// A model file or run folder.
     Model(ModelSource),
 }
@@ -88,7 +87,7 @@ impl Registry {
         let training = Training::read(&all)?;
         training.check()?;
         let (loaded, train) = match workshop.origin {
-            Origin::Architecture { .. } => (None, data.open(Split::Train, None)?),
+            Origin::Architecture(weights) => (None, data.open_for(Split::Train, weights)?),
             Origin::Model(source) => {
                 let (loaded, train) = source.load_with(data, Split::Train)?;
                 (Some(loaded), train)
@@ -100,11 +99,13 @@ impl Registry {
                 loaded,
                 path: &source.path,
             },
-            (Origin::Architecture { name, normalise }, _) => StartFrom::Architecture {
-                name,
-                normalise: normalise.as_deref(),
-            },
-            (Origin::Model(_), None) => return Err(SettingError::missing("model").into()),
+            (Origin::Architecture(weights) | Origin::Model(ModelSource { weights, .. }), _) => {
+                let name = weights.arch.as_deref();
+                StartFrom::Architecture {
+                    name: name.ok_or_else(|| SettingError::missing("arch"))?,
+                    normalise: weights.normalise.as_deref(),
+                }
+            }
         };
         let stored = loaded.as_ref().and_then(|loaded| loaded.model.info.sigma);
         let choice = (entry.choose)(&all, stored)?;
@@ -122,12 +123,14 @@ impl Registry {
 }
 
 /// What is trained, on what, how, and where it goes.
+#[derive(Clone, Copy)]
 pub struct Job<'a> {
     /// The network before the first step.
     pub start: StartFrom<'a>,
     /// Images to learn from.
     pub train: &'a Dataset,
-    /// Images whose accuracy is logged; nothing is selected on it.
+    /// Images whose accuracy is logged; nothing is selected on it. Not measured if
+    /// they are the images to learn from.
     pub test: Option<&'a Dataset>,
     /// Epochs, batches, learning rate, ...
     pub training: &'a Training,
@@ -198,6 +201,12 @@ pub fn fit(
 ) -> Result<Fitted, Error> {
     job.training.check()?;
     job.training.images(job.train)?;
+    let (train, test) = labelled(&choice, job, observer)?;
+    let job = &Job {
+        train: &train,
+        test: test.as_ref(),
+        ..*job
+    };
     let (model, manifest) = begin(&choice, job)?;
     let file = job.folder.join(MODEL_FILE);
     let manifest_file = job.folder.join(RunManifest::FILE);
@@ -205,6 +214,7 @@ pub fn fit(
     let done = found.and_then(|found| found.model);
     if let Some(done) = done.filter(|_| file.exists()) {
         let bytes = network::file::read_bytes(&file)?;
+        check_finished(&file, &network::file::sha256(&bytes), &done)?;
         return Ok(Fitted {
             model: Model::from_bytes(&bytes)?,
             file,
@@ -214,6 +224,7 @@ pub fn fit(
             test_accuracy: None,
         });
     }
+    warn_of_few_steps(&choice, job, observer)?;
     let run = Run {
         folder: job.folder,
         train: job.train,
@@ -227,7 +238,13 @@ pub fn fit(
     let last = told.finish();
     let trained = trained.map_err(|error| match error {
         train::TrainError::Stopped => Error::Stopped,
-        other => other.into(),
+        other => {
+            // What another process is writing is not ours to remove.
+            if !matches!(other, train::TrainError::Record(RecordError::Locked { .. })) {
+                clean_up(job.folder);
+            }
+            other.into()
+        }
     })?;
     let bytes = trained.to_bytes();
     record::atomic::write(&file, &bytes)?;
@@ -235,6 +252,7 @@ pub fn fit(
     let manifest = RunManifest {
         model: Some(ModelId {
             sha256: sha256.clone(),
+            identity: Some(trained.identity()),
             path: Some(MODEL_FILE.into()),
         }),
         ..manifest
@@ -251,6 +269,95 @@ pub fn fit(
         already: false,
         test_accuracy: accuracy.next().map(|(_, value)| *value),
     })
+}
+
+/// Refuses a finished model whose file is not the one that its run wrote.
+pub(crate) fn check_finished(file: &Path, sha256: &str, done: &ModelId) -> Result<(), Error> {
+    if sha256 == done.sha256 {
+        return Ok(());
+    }
+    let message = "it is not the model that its run wrote: one of its bytes has changed";
+    let hint = "copy it again from where it came, or remove the run folder to train again";
+    Err(Error::refused(message, hint).at(file))
+}
+
+/// Fewer steps than this are hardly a training.
+const FEW_STEPS: u64 = 100;
+
+fn warn_of_few_steps(
+    choice: &MethodChoice,
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let (images, training) = (job.training.images(job.train)?.len(), job.training);
+    let batches = images.div_ceil(training.batch_size) as u64;
+    let steps = u64::from(choice.method.legs()) * u64::from(training.epochs) * batches;
+    if steps < FEW_STEPS {
+        observer.warning(&format!(
+            "{images} images make only {steps} steps; take more epochs, or smaller batches"
+        ));
+    }
+    Ok(())
+}
+
+/// Takes away what a run wrote before its first checkpoint: it is nothing to go on
+/// from.
+fn clean_up(folder: &Path) {
+    let epochs = folder.join(EPOCHS_FILE);
+    let rows = std::fs::read_to_string(&epochs).map_or(0, |text| text.lines().skip(1).count());
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_model = |name: &Path| name.extension().is_some_and(|e| e == "safetensors");
+    if rows > 0 || files.any(|file| is_model(Path::new(&file.file_name()))) {
+        return;
+    }
+    for file in [epochs, folder.join(RunManifest::FILE)] {
+        let _ = std::fs::remove_file(file);
+    }
+    // Unless somebody else keeps files there.
+    let _ = std::fs::remove_dir(folder);
+}
+
+/// The images, labelled as the network counts its classes. A method that looks at
+/// no labels takes images of any classes; then no accuracy is measured.
+fn labelled(
+    choice: &MethodChoice,
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(Dataset, Option<Dataset>), Error> {
+    let (mut train, mut test) = (job.train.clone(), job.test.cloned());
+    if let StartFrom::Model { loaded, path } = &job.start {
+        let model = &loaded.model;
+        check_shape(model, &train)?;
+        let both = labelled_for(model, &train).and_then(|train| {
+            let test = test.as_ref().map(|test| labelled_for(model, test));
+            Ok((train, test.transpose()?))
+        });
+        (train, test) = match both {
+            Err(error) if choice.labels => return Err(error),
+            Err(_) => {
+                let outputs = 0..model.graph.classes();
+                let names: Vec<String> = outputs.map(|class| model.class_name(class)).collect();
+                (train.without_labels(&names), None)
+            }
+            Ok(both) => both,
+        };
+        for note in notes(loaded, path, &train) {
+            observer.note(&note);
+        }
+    } else {
+        for note in train.notes() {
+            observer.note(&format!("{}: {note}", train.name()));
+        }
+    }
+    if test.as_ref().is_some_and(Dataset::is_whole) {
+        let name = train.name();
+        observer.warning(&format!(
+            "{name} has no parts train and test: all images are trained on, and no test accuracy \
+             is measured; put images to test on into {name}/test and the others into {name}/train"
+        ));
+        test = None;
+    }
+    Ok((train, test))
 }
 
 /// The network before the first step, with what its file will say about it, and
@@ -286,13 +393,19 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
                 task = task.normalised(&mean, &std);
             }
             settings["normalise"] = json!(normalise);
+            if job.train.path(0).is_some() {
+                // Files of any size become images of this one.
+                settings["input"] = json!(input.to_string());
+            }
             info.architecture = Some((*name).to_owned());
             let graph = architecture::build(name, &task)?;
             (Model::initialised(graph, job.seed, info), None)
         }
         StartFrom::Model { loaded, path } => {
-            check_fit(&loaded.model, job.train)?;
             info.architecture = loaded.model.info.architecture.clone();
+            if !loaded.model.info.classes.is_empty() {
+                info.classes = loaded.model.info.classes.clone();
+            }
             info.parent_sha256 = Some(loaded.sha256.clone());
             let model = Model {
                 info,

@@ -81,6 +81,7 @@ mod fit;
 mod illustration;
 mod measure;
 pub mod measurements;
+mod normalise;
 mod observer;
 mod predict;
 pub mod presets;

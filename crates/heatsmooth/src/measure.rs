@@ -58,6 +58,15 @@ pub trait Measurement {
     /// Whatever is wrong.
     fn check(&self, subject: &Subject) -> Result<(), Error>;
 
+    /// Refuses a row of an earlier run that contradicts itself: nobody measured it.
+    ///
+    /// # Errors
+    /// What contradicts what, in words.
+    fn check_row(&self, row: &Self::Row) -> Result<(), String> {
+        let _ = row;
+        Ok(())
+    }
+
     /// Measures the images in order and hands out their rows in order; stops when
     /// `write` breaks.
     ///
@@ -155,11 +164,22 @@ where
     {
         observer.warning(&format!("the model was made for sigma {own}, not {sigma}"));
     }
+    subject.tell(observer)?;
     let manifest = manifest(measurement, subject);
     let columns = measurement.columns();
     let (mut file, opened) = Log::<M::Row>::open(log, &manifest, &columns)?;
     let (mut rows, total) = (opened.rows, manifest.selection.len());
     let resumed = rows.len();
+    for (place, row) in rows.iter().enumerate() {
+        measurement.check_row(row).map_err(|reason| {
+            Error::refused(
+                // The first line names the columns.
+                format!("{}:{}: {reason}", log.display(), place + 2),
+                "this row was changed after it was written; remove it and all after it, and run \
+                 again",
+            )
+        })?;
+    }
     if resumed > 0 {
         observer.note(&format!(
             "{}: resuming after {resumed} of {total} images",
@@ -186,11 +206,16 @@ where
     for warning in &warnings {
         observer.warning(warning);
     }
-    if let Some(error) = failed {
-        return Err(error.into());
+    let outcome = match failed {
+        Some(error) => Err(error.into()),
+        None => outcome.and_then(|()| images.result()),
+    };
+    if let Err(error) = outcome {
+        if rows.is_empty() {
+            file.discard();
+        }
+        return Err(error);
     }
-    outcome?;
-    images.result()?;
     file.finish()?;
     if stopped && (rows.len() as u64) < total {
         return Err(Error::Stopped);

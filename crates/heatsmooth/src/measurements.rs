@@ -6,6 +6,7 @@ mod fidelity;
 mod lbound;
 
 pub use attack::{AttackFigures, AttackOptions, Attacked};
+pub(crate) use certify::check_said;
 pub use certify::{Certified, CertifiedFigures};
 pub use fidelity::{AverageFigures, Compared};
 pub use lbound::{BoundFigures, Bounded};
@@ -23,5 +24,44 @@ settings! {
 
 /// `0.9173` as `91.73 %`.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{:.2} %", 100.0 * share)
+    format!("{} %", fixed(100.0 * share, 2))
+}
+
+/// A number with so many digits behind the point; what rounds to zero is no less
+/// than zero.
+pub fn fixed(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.strip_prefix('-') {
+        Some(zero) if zero.bytes().all(|byte| matches!(byte, b'0' | b'.')) => zero.to_owned(),
+        _ => text,
+    }
+}
+
+/// Whether a number of a row is the one that follows from the rest of it, up to the
+/// last digits, in which machines may differ.
+fn agrees(name: &str, found: f64, expected: f64, from: &str) -> Result<(), String> {
+    if (found - expected).abs() <= 1e-9 * expected.abs().max(1.0) {
+        return Ok(());
+    }
+    Err(format!("{name} is {found}, but {from} give {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_17_point_23_nothing_is_minus_zero() {
+        for (value, digits, text) in [
+            (-0.0, 0, "0"),
+            (-0.00001, 4, "0.0000"),
+            (-0.00006, 4, "-0.0001"),
+            (0.25, 1, "0.2"),
+            (-12.5, 2, "-12.50"),
+        ] {
+            assert_eq!(fixed(value, digits), text);
+        }
+        let nothing: f64 = std::iter::empty::<f64>().sum();
+        assert_eq!(percent(nothing), "0.00 %");
+    }
 }

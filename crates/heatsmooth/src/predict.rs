@@ -40,10 +40,7 @@ pub fn answer(network: &dyn Executor, pixels: &[f32], sigma: Option<f64>) -> Res
     let mut logits = vec![0.0; network.classes()];
     network.logits(pixels, &mut logits)?;
     if logits.iter().any(|logit| !logit.is_finite()) {
-        return Err(Error::refused(
-            "the network's output is not finite",
-            "the network has overflowed or holds NaN weights; was its training stable?",
-        ));
+        return Err(Error::not_finite(1, 1));
     }
     let p = softmax(&logits);
     let order = top_k(&p, 2);

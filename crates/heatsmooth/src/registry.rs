@@ -17,7 +17,9 @@ use train::{Schedule, Training};
 use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
-use crate::measurements::{AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel};
+use crate::measurements::{
+    AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel, check_said,
+};
 use crate::observer::Observer;
 use crate::source::ModelSource;
 use crate::subject::Subject;
@@ -230,6 +232,7 @@ impl Registry {
                     run: |values, context, subject, log, observer| {
                         let sigma = level(values, subject)?;
                         let params = CertifyParams::read(values)?;
+                        check_said(values, &params)?;
                         let certified = Certified::new(sigma, params, context.seed)?;
                         measure(&certified, subject, log, observer)
                     },

@@ -3,24 +3,28 @@
 use std::path::{Path, PathBuf};
 
 use data::{Dataset, OpenOptions, Split, View};
-use exchange::{LoadOptions, Loaded};
+use exchange::{FileKind, LoadOptions, Loaded};
 use network::architecture::Task;
 use network::{Model, Shape};
-use record::{DataId, ModelId};
-use settings::{SettingError, settings};
+use record::{DataId, ModelId, RunManifest};
+use settings::{SettingError, Settings as _, settings};
 use train::MODEL_FILE;
 
 use crate::error::Error;
+use crate::fit::check_finished;
+use crate::normalise::normalisation;
 
 settings! {
     /// What a file of weights does not say about its network.
     pub struct Weights {
         /// Architecture of a file that holds weights only.
         arch: Option<String> = None,
-        /// Input normalisation that the weights expect: means and stds for each
-        /// channel, as 0.49,0.48,0.45/0.25,0.24,0.26.
+        /// Input normalisation that the weights expect: imagenet, cifar10, cifar100,
+        /// mnist, fashion-mnist or half, or means and stds for each channel, as
+        /// 0.49,0.48,0.45/0.25,0.24,0.26.
         normalise: Option<String> = None,
-        /// Shape of one image, as 32x32x3 [default: from the data set].
+        /// Shape of one image, as 32x32x3 [default: from the data set; 224x224x3 for
+        /// a folder of images].
         input: Option<String> = None,
         /// Number of classes [default: from the data set].
         classes: Option<usize> = None,
@@ -40,8 +44,56 @@ settings! {
 settings! {
     /// Which part of a data set.
     pub struct SplitChoice {
-        /// Which part of the data set, train or test.
-        split: Split = Split::Test,
+        /// Which part of the data set, train or test [default: test; all images of a
+        /// folder without such parts].
+        split: Option<Split> = None,
+    }
+}
+
+impl SplitChoice {
+    /// The part that is opened where nothing is said.
+    pub fn or_test(&self) -> Split {
+        self.split.unwrap_or(Split::Test)
+    }
+}
+
+impl Weights {
+    /// The options that have an effect on a file of this kind.
+    fn counting(&self, kind: FileKind) -> Self {
+        match kind {
+            FileKind::Weights => self.clone(),
+            // A size that the file does not leave open is compared with the file's.
+            FileKind::Onnx => Self {
+                input: self.input.clone(),
+                ..Self::default()
+            },
+            FileKind::Own => Self::default(),
+        }
+    }
+
+    /// The options that have an effect on each of several files; a file of no known
+    /// kind gets them all, and is refused when it is loaded.
+    ///
+    /// # Errors
+    /// An option that has no effect on any of them; a file that cannot be read.
+    pub fn shared_by<const N: usize>(&self, files: [&Path; N]) -> Result<[Self; N], Error> {
+        let mut shared = [const { None }; N];
+        for (one, path) in shared.iter_mut().zip(files) {
+            let file = ModelSource::new(path).file();
+            let kind = FileKind::of(&file).map_err(|error| Error::from(error).at(file))?;
+            *one = Some(kind.map_or_else(|| self.clone(), |kind| self.counting(kind)));
+        }
+        let shared = shared.map(Option::unwrap_or_default);
+        let given = self.write();
+        let counts = |name: &str| shared.iter().any(|one| one.write().has(name));
+        match given.iter().find(|(name, _)| !counts(name)) {
+            None => Ok(shared),
+            Some((name, _)) => Err(SettingError::Ineffective {
+                name: name.into(),
+                reason: "the model file says everything about its network itself".into(),
+            }
+            .into()),
+        }
     }
 }
 
@@ -77,12 +129,14 @@ impl ModelSource {
     /// # Errors
     /// A file that cannot be read as a model.
     pub fn load(&self, dataset: Option<&Dataset>) -> Result<Loaded, Error> {
+        let file = self.file();
+        let [weights] = self.weights.shared_by([&file])?;
         let Weights {
             arch,
             normalise,
             classes,
             ..
-        } = &self.weights;
+        } = &weights;
         let input = self.input()?.or(dataset.map(Dataset::shape));
         let classes = classes.or(dataset.map(|data| data.classes().len()));
         let architecture = match (arch, input, classes) {
@@ -108,8 +162,16 @@ impl ModelSource {
             input,
             ..LoadOptions::default()
         };
-        let file = self.file();
-        exchange::load(&file, &options).map_err(|error| Error::from(error).at(file))
+        let loaded = exchange::load(&file, &options);
+        let loaded = loaded.map_err(|error| Error::from(error).at(&file))?;
+        // A run folder knows what it wrote.
+        if self.path.is_dir()
+            && let Ok(run) = RunManifest::read(&self.path.join(RunManifest::FILE))
+            && let Some(done) = &run.model
+        {
+            check_finished(&file, &loaded.sha256, done)?;
+        }
+        Ok(loaded)
     }
 
     /// The input shape, if one is given.
@@ -131,7 +193,7 @@ impl ModelSource {
             let dataset = data.open(split, Some(loaded.model.graph.input()))?;
             (loaded, dataset)
         };
-        check_fit(&loaded.model, &dataset)?;
+        let dataset = labelled_for(&loaded.model, &dataset)?;
         Ok((loaded, dataset))
     }
 }
@@ -151,9 +213,39 @@ impl DataSource {
     /// A data set that is not there or damaged.
     pub fn open(&self, split: Split, input: Option<Shape>) -> Result<Dataset, Error> {
         let name = self.name()?;
+        if self.root.is_some() && !data::uses_root(name) {
+            return Err(SettingError::Ineffective {
+                name: "root".into(),
+                reason: format!("{name} is not looked for in the folder of data sets"),
+            }
+            .into());
+        }
         let view = input.map_or_else(View::default, View::for_shape);
         let root = self.root.clone();
         Ok(data::open(name, split, &OpenOptions { root, view })?)
+    }
+
+    /// Opens one split for a new network, images of a folder in the size that is
+    /// asked for.
+    ///
+    /// # Errors
+    /// A data set that is not there or damaged, or whose images have a size of their
+    /// own already.
+    pub fn open_for(&self, split: Split, weights: &Weights) -> Result<Dataset, Error> {
+        let input = weights.input.as_deref().map(parse_shape).transpose()?;
+        let dataset = self.open(split, input)?;
+        if input.is_some() && dataset.path(0).is_none() {
+            return Err(SettingError::Ineffective {
+                name: "input".into(),
+                reason: format!(
+                    "the images of {} are all {}",
+                    dataset.name(),
+                    dataset.shape()
+                ),
+            }
+            .into());
+        }
+        Ok(dataset)
     }
 
     /// The name, which must be given.
@@ -170,7 +262,7 @@ impl DataSource {
 pub(crate) fn data_id(dataset: &Dataset) -> DataId {
     DataId {
         name: dataset.name().into(),
-        split: dataset.split().to_string(),
+        split: dataset.split_name().into(),
         sha256: dataset.hash().into(),
     }
 }
@@ -179,6 +271,7 @@ pub(crate) fn data_id(dataset: &Dataset) -> DataId {
 pub(crate) fn model_id(loaded: &Loaded, path: &Path) -> ModelId {
     ModelId {
         sha256: loaded.sha256.clone(),
+        identity: Some(loaded.model.identity()),
         path: Some(path.display().to_string()),
     }
 }
@@ -194,37 +287,72 @@ fn parse_shape(text: &str) -> Result<Shape, Error> {
     }
 }
 
-/// `m1,m2,.../s1,s2,...`, one value for each channel.
-pub(crate) fn normalisation(text: &str, channels: usize) -> Result<(Vec<f32>, Vec<f32>), Error> {
-    let wrong = || {
-        let expected = format!(
-            "{channels} means, a slash, and {channels} positive stds, such as 0.5/0.25 for one channel"
-        );
-        SettingError::value("normalise", text, expected)
-    };
-    let list = |text: &str| -> Option<Vec<f32>> {
-        let values: Option<Vec<f32>> = text.split(',').map(|v| v.trim().parse().ok()).collect();
-        values.filter(|v| v.len() == channels && v.iter().all(|x| x.is_finite()))
-    };
-    let (mean, std) = text.split_once('/').ok_or_else(wrong)?;
-    match (list(mean), list(std)) {
-        (Some(mean), Some(std)) if std.iter().all(|&s| s > 0.0) => Ok((mean, std)),
-        _ => Err(wrong().into()),
-    }
-}
-
-/// Refuses a data set that does not fit a network.
-pub(crate) fn check_fit(model: &Model, dataset: &Dataset) -> Result<(), Error> {
+/// Refuses images of another shape than the network takes.
+pub(crate) fn check_shape(model: &Model, dataset: &Dataset) -> Result<(), Error> {
     let (input, shape) = (model.graph.input(), dataset.shape());
-    let (outputs, classes) = (model.graph.classes(), dataset.classes().len());
-    if input == shape && outputs >= classes {
+    if input == shape {
         return Ok(());
     }
     Err(Error::refused(
-        format!(
-            "the model takes {input} and has {outputs} classes, {} has {shape} and {classes} classes",
-            dataset.name()
-        ),
+        format!("the model takes {input}, {} has {shape}", dataset.name()),
         "use the data set the model was made for; inspecting the model tells",
     ))
+}
+
+/// The data set with its labels counted as the model counts its classes: by name
+/// where the model stores names, else by position.
+///
+/// # Errors
+/// Images of another shape; classes that the model does not have, or of which
+/// nobody can say which output is theirs.
+pub(crate) fn labelled_for(model: &Model, dataset: &Dataset) -> Result<Dataset, Error> {
+    check_shape(model, dataset)?;
+    let (names, outputs) = (&model.info.classes, model.graph.classes());
+    if names.len() == outputs {
+        return Ok(dataset.with_classes(names)?);
+    }
+    let classes = dataset.classes().len();
+    if classes == outputs {
+        return Ok(dataset.clone());
+    }
+    Err(Error::refused(
+        format!(
+            "the model has {outputs} classes without names, {} has {classes}: which output is \
+             which class is not known",
+            dataset.name()
+        ),
+        "use the data set the model was made for; in a folder, empty class folders hold the \
+         places of classes without images",
+    ))
+}
+
+/// What a user should hear about a model's file and the images for it.
+pub(crate) fn notes(loaded: &Loaded, path: &Path, dataset: &Dataset) -> Vec<String> {
+    let imported = loaded.report.notes.iter();
+    let mut notes: Vec<String> = imported
+        .map(|note| format!("{}: {note}", path.display()))
+        .collect();
+    let images = dataset.notes();
+    notes.extend(
+        images
+            .iter()
+            .map(|note| format!("{}: {note}", dataset.name())),
+    );
+    let unnamed = loaded.model.info.classes.len() != loaded.model.graph.classes();
+    if unnamed && !images.is_empty() {
+        let classes = dataset.classes();
+        let some: Vec<&str> = classes.iter().take(6).map(String::as_str).collect();
+        let more = if classes.len() > some.len() {
+            ", ..."
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "{}: the model stores no class names, so its outputs are taken for the class folders \
+             in alphabetical order: {}{more}",
+            dataset.name(),
+            some.join(", ")
+        ));
+    }
+    notes
 }

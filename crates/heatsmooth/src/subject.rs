@@ -11,7 +11,9 @@ use settings::{SettingError, settings};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::source::{DataSource, ModelSource, SplitChoice};
+use crate::normalise::missing_normalisation;
+use crate::observer::Observer;
+use crate::source::{DataSource, ModelSource, SplitChoice, notes};
 
 settings! {
     /// Which images of a data set.
@@ -117,7 +119,15 @@ impl Subject {
         images: &ImageChoice,
         device: &Device,
     ) -> Result<Self, Error> {
-        let (loaded, dataset) = model.load_with(data, split.split)?;
+        let (loaded, dataset) = model.load_with(data, split.or_test())?;
+        if split.split.is_some() && dataset.is_whole() {
+            let reason = format!("{} has no parts train and test", dataset.name());
+            return Err(SettingError::Ineffective {
+                name: "split".into(),
+                reason,
+            }
+            .into());
+        }
         let selection = images.selection(dataset.len() as u64)?;
         let network = device.load(&loaded.model)?;
         Ok(Self {
@@ -134,6 +144,25 @@ impl Subject {
     pub fn method(&self) -> String {
         let method = self.loaded.model.info.method.clone();
         method.unwrap_or_else(|| "imported".into())
+    }
+
+    /// What a user should hear before anything is measured.
+    pub(crate) fn tell(&self, observer: &mut dyn Observer) -> Result<(), Error> {
+        for note in notes(&self.loaded, &self.path, &self.dataset) {
+            observer.note(&note);
+        }
+        let trained_on = self.loaded.model.info.data_sha256.as_deref();
+        if self.dataset.is_whole() && trained_on == Some(self.dataset.hash()) {
+            observer.warning(&format!(
+                "the model was trained on these images: {} has no parts train and test; measure \
+                 on images that it has not seen",
+                self.dataset.name()
+            ));
+        }
+        if let Some(doubt) = missing_normalisation(self)? {
+            observer.warning(&doubt);
+        }
+        Ok(())
     }
 
     /// The noise level: the one given, or the one that the model stores.

@@ -252,13 +252,42 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
 
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether the bytes of a safetensors file, or its header alone, are a model of
+/// ours: one that carries its graph.
+pub fn is_model(bytes: &[u8]) -> bool {
+    let length = bytes.first_chunk().map(|b| u64::from_le_bytes(*b));
+    let end = length.and_then(|n| usize::try_from(n).ok()?.checked_add(8));
+    let header = end.and_then(|end| bytes.get(8..end));
+    let header = header.and_then(|json| serde_json::from_slice::<serde_json::Value>(json).ok());
+    header.is_some_and(|header| header["__metadata__"][KEY].is_string())
 }
 
 impl Model {
+    /// SHA-256 of everything that decides the outputs: the graph with its input
+    /// shape and normalisation, and the weights; not names, nor where they come
+    /// from. Two files of one network, whatever their formats, have one identity.
+    pub fn identity(&self) -> String {
+        let mut nodes: Vec<crate::Node> = self.graph.clone().into();
+        nodes.iter_mut().for_each(|node| node.name.clear());
+        let graph = serde_json::to_vec(&nodes).expect("graphs are plain data");
+        let mut hasher = Sha256::new();
+        hasher.update((graph.len() as u64).to_le_bytes());
+        hasher.update(&graph);
+        for values in self.parameters.iter() {
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            hasher.update((values.len() as u64).to_le_bytes());
+            hasher.update(&bytes);
+        }
+        hexadecimal(&hasher.finalize())
+    }
+
     /// The file's bytes; equal models give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = ModelHeader {

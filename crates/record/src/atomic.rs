@@ -1,7 +1,7 @@
 //! Whole files that appear at once or not at all.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,14 +9,43 @@ use serde::de::DeserializeOwned;
 
 use crate::RecordError;
 
+/// How the names of temporary files start.
+const TEMPORARY: &str = ".tmp-";
+
 /// Writes `bytes` to `path` so that a reader sees the old file or the whole new
 /// one, never a part: a temporary file in the same folder, written, synced,
 /// renamed over `path`, and the folder synced. Missing folders are created.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    // Another process may sweep up the temporary file before it is locked.
+    for _ in 0..3 {
+        match write_once(path, bytes) {
+            Err(RecordError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+            done => return done,
+        }
+    }
+    write_once(path, bytes)
+}
+
+/// Removes temporary files that killed processes left in a folder; those of living
+/// ones are locked.
+pub fn sweep(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        if name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
+            && let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn write_once(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let folder = folder_of(path);
     fs::create_dir_all(folder).map_err(RecordError::io(folder, "create the folder"))?;
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".tmp-");
+    builder.prefix(TEMPORARY);
     #[cfg(unix)]
     {
         // tempfile's default of 0600 would hide results from the group; the
@@ -27,6 +56,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let mut file = builder
         .tempfile_in(folder)
         .map_err(RecordError::io(path, "create"))?;
+    // A file system without locks is no reason not to work.
+    let _ = file.as_file().try_lock();
     file.write_all(bytes)
         .map_err(RecordError::io(path, "write"))?;
     file.as_file()
@@ -96,6 +127,20 @@ mod tests {
             "{error}"
         );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn issue_17_point_20_what_killed_processes_left_is_swept_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in [".tmp-dead", ".tmp-alive", "other"] {
+            fs::write(at(name), b"x").unwrap();
+        }
+        let alive = File::open(at(".tmp-alive")).unwrap();
+        alive.lock().unwrap();
+        sweep(folder.path());
+        let left = [".tmp-dead", ".tmp-alive", "other"].map(|name| at(name).exists());
+        assert_eq!(left, [false, true, true]);
     }
 
     #[test]

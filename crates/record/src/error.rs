@@ -65,6 +65,12 @@ pub enum RecordError {
         /// Header wanted, tabs shown as spaces.
         wanted: String,
     },
+    /// The log on disk was saved with the line ends of Windows.
+    #[error("{}: its lines end in CR LF, as some editors save them", .path.display())]
+    LineEnds {
+        /// The log.
+        path: PathBuf,
+    },
     /// A JSON file does not read as what it should be.
     #[error("{}: {reason}", .path.display())]
     Json {
@@ -116,6 +122,9 @@ impl RecordError {
                 "put the manifest back, or remove {} to start afresh",
                 path.display()
             )),
+            Self::LineEnds { .. } => Some(
+                "save it with plain LF line ends again, as `dos2unix` does; then it goes on".into(),
+            ),
             Self::Locked { .. } => {
                 Some("wait for it to end; to share the work, give each process its own shard and its own file".into())
             }

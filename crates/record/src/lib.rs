@@ -34,7 +34,7 @@
 //!     procedure: "cohen".into(),
 //!     method: "heat".into(),
 //!     label: None,
-//!     model: ModelId { sha256: "43eff3b2".into(), path: None },
+//!     model: ModelId { sha256: "43eff3b2".into(), ..ModelId::default() },
 //!     reference: None,
 //!     data: DataId { name: "digits".into(), split: "test".into(), sha256: "4853df62".into() },
 //!     selection: Selection::all(3),

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use crate::rows::{Line, Row, missing};
-use crate::{Manifest, RecordError, Torn, TsvWriter};
+use crate::{Manifest, RecordError, Torn, TsvWriter, atomic};
 
 /// Appends rows of one kind to `F.tsv`, with `F.json` beside it.
 ///
@@ -69,6 +69,7 @@ impl<R: Row> Log<R> {
                 reason,
             });
         }
+        atomic::sweep(atomic::folder_of(path));
         let json = manifest_path(path);
         let exists = |path: &Path| path.try_exists().map_err(RecordError::io(path, "read"));
         match (exists(path)?, exists(&json)?) {
@@ -90,7 +91,12 @@ impl<R: Row> Log<R> {
             // The manifest first: a log is never without it.
             (false, false) => manifest.write(&json)?,
         }
-        let (writer, reopened) = TsvWriter::open(path, &columns)?;
+        let opened = TsvWriter::open(path, &columns);
+        if matches!(&opened, Err(RecordError::Io { .. })) && !path.exists() {
+            // A full disk: a manifest alone is of no use.
+            let _ = std::fs::remove_file(&json);
+        }
+        let (writer, reopened) = opened?;
         let rows: Vec<R> = reopened.table.rows()?;
         let mut expected = manifest.selection.indices();
         for (row, (line, _)) in rows.iter().zip(reopened.table.lines()) {
@@ -124,6 +130,14 @@ impl<R: Row> Log<R> {
             reason,
         })?;
         self.writer.append(&cells)
+    }
+
+    /// Takes the log and its manifest away again: for one without a row, whose work
+    /// was refused.
+    pub fn discard(self) {
+        let path = self.writer.path().to_path_buf();
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_file(manifest_path(&path));
     }
 
     /// The last sync, its error seen.

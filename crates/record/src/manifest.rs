@@ -13,9 +13,28 @@ use crate::{About, Difference, Guarantee, LogKind, RecordError, Selection, atomi
 pub struct ModelId {
     /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
+    /// SHA-256 of everything that decides the outputs: graph, normalisation, input
+    /// shape, weights. Options can make several networks of one file. `None` in
+    /// early records, which are then compared by the file alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// Where it was; for people, never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+}
+
+impl ModelId {
+    /// Whether two records are about one network: the same file, read the same way.
+    pub fn is(&self, other: &Self) -> bool {
+        self.key() == other.key()
+            || (self.sha256 == other.sha256
+                && (self.identity.is_none() || other.identity.is_none()))
+    }
+
+    /// What stands for the network where records are sorted by it.
+    pub fn key(&self) -> &str {
+        self.identity.as_deref().unwrap_or(&self.sha256)
+    }
 }
 
 /// A data set, known by its hash.
@@ -115,11 +134,13 @@ impl Manifest {
     }
 
     /// What may differ between manifests whose rows belong together.
-    pub(crate) const NEVER_COMPARED: [&str; 5] = [
+    pub(crate) const NEVER_COMPARED: [&str; 6] = [
         "versions",
         "label",
         "model.path",
         "reference.path",
+        // The hash says which data they are; a folder may have moved.
+        "data.name",
         "guarantee.in_words",
     ];
 
@@ -185,7 +206,9 @@ fn compare(
     ignored: &[&str],
     out: &mut Vec<Difference>,
 ) {
-    if found == wanted || ignored.contains(&field) {
+    // Early records do not know the identity of their model.
+    let early = field.ends_with(".identity") && (found.is_none() || wanted.is_none());
+    if found == wanted || ignored.contains(&field) || early {
         return;
     }
     if let (Some(Value::Object(found)), Some(Value::Object(wanted))) = (found, wanted) {
@@ -223,6 +246,7 @@ pub(crate) mod tests {
             label: None,
             model: ModelId {
                 sha256: "aa".into(),
+                identity: Some("a1".into()),
                 path: Some("run/model.safetensors".into()),
             },
             reference: None,
@@ -287,6 +311,27 @@ pub(crate) mod tests {
             ]
         );
         assert!(found.differences(&found).is_empty());
+    }
+
+    #[test]
+    fn issue_17_point_2_one_file_read_in_two_ways_is_two_models() {
+        let found = sample();
+        let mut wanted = sample();
+        wanted.model.identity = Some("a2".into());
+        let texts: Vec<String> = found
+            .differences(&wanted)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(texts, ["model.identity is \"a1\", wanted \"a2\""]);
+        assert!(!found.model.is(&wanted.model));
+        // An early record knows the file alone.
+        wanted.model.identity = None;
+        assert!(found.differences(&wanted).is_empty());
+        assert!(wanted.differences(&found).is_empty());
+        assert!(found.model.is(&wanted.model));
+        wanted.model.sha256 = "bb".into();
+        assert!(!found.differences(&wanted).is_empty());
     }
 
     #[test]

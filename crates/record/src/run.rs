@@ -81,6 +81,7 @@ impl RunManifest {
     /// Before a run: writes `self` if `path` does not exist; otherwise returns
     /// the manifest on disk, or refuses it with the differences named.
     pub fn claim(&self, path: &Path) -> Result<Option<Self>, RecordError> {
+        atomic::sweep(atomic::folder_of(path));
         if !path.try_exists().map_err(RecordError::io(path, "read"))? {
             self.write(path)?;
             return Ok(None);
@@ -117,6 +118,7 @@ mod tests {
             data: DataId::default(),
             parent: Some(ModelId {
                 sha256: "aa".into(),
+                identity: None,
                 path: None,
             }),
             model: None,

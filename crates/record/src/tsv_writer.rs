@@ -23,6 +23,8 @@ pub struct TsvWriter {
     path: PathBuf,
     file: File,
     columns: usize,
+    /// Bytes of whole lines.
+    length: u64,
     synced: Instant,
     dirty: bool,
 }
@@ -62,13 +64,16 @@ impl TsvWriter {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)
             .map_err(RecordError::io(path, "read"))?;
+        if bytes.windows(2).any(|pair| pair == b"\r\n") {
+            return Err(RecordError::LineEnds { path: path.into() });
+        }
         // Killed while writing the header: nothing is lost by starting again.
         if !bytes.contains(&b'\n') && header.as_bytes().starts_with(&bytes) {
-            file.set_len(0).map_err(RecordError::io(path, "write"))?;
-            file.rewind().map_err(RecordError::io(path, "write"))?;
-            file.write_all(header.as_bytes())
-                .map_err(RecordError::io(path, "write"))?;
-            file.sync_all().map_err(RecordError::io(path, "sync"))?;
+            if let Err(error) = write_header(&mut file, &header) {
+                // A file without a header says nothing: none is better.
+                let _ = std::fs::remove_file(path);
+                return Err(RecordError::io(path, "write")(error));
+            }
             atomic::sync_folder(folder)?;
             bytes = header.into_bytes();
         } else if !bytes.starts_with(header.as_bytes()) {
@@ -88,8 +93,8 @@ impl TsvWriter {
         let length = bytes.len();
         let table = Tsv::from_bytes(path, bytes)?;
         let cut = table.torn();
-        if let Some(torn) = cut {
-            let whole = (length - torn.bytes) as u64;
+        let whole = (length - cut.map_or(0, |torn| torn.bytes)) as u64;
+        if cut.is_some() {
             file.set_len(whole)
                 .map_err(RecordError::io(path, "cut off the torn last line"))?;
         }
@@ -99,6 +104,7 @@ impl TsvWriter {
             path: path.into(),
             file,
             columns: names.len(),
+            length: whole,
             synced: Instant::now(),
             dirty: false,
         };
@@ -116,9 +122,13 @@ impl TsvWriter {
         }
         let cells: Vec<&str> = cells.iter().map(AsRef::as_ref).collect();
         let line = join(&self.path, &cells)?;
-        self.file
-            .write_all(line.as_bytes())
-            .map_err(RecordError::io(&self.path, "write"))?;
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
+            // The disk is full: the part of the row that was written is cut off.
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return Err(RecordError::io(&self.path, "write")(error));
+        }
+        self.length += line.len() as u64;
         self.dirty = true;
         if self.synced.elapsed() >= SYNC_EVERY {
             self.sync()?;
@@ -154,6 +164,13 @@ impl Drop for TsvWriter {
     fn drop(&mut self) {
         let _ = self.sync();
     }
+}
+
+fn write_header(file: &mut File, header: &str) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(header.as_bytes())?;
+    file.sync_all()
 }
 
 fn join(path: &Path, cells: &[&str]) -> Result<String, RecordError> {

@@ -14,6 +14,7 @@ fn header() -> Gallery {
         label: None,
         model: ModelId {
             sha256: "aa".into(),
+            identity: None,
             path: None,
         },
         data: DataId::default(),

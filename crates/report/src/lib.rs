@@ -34,7 +34,8 @@
 //!     eprintln!("warning: {warning}");
 //! }
 //! let table = report.tables().next().expect("a table of certified accuracy");
-//! assert!(table.to_csv().starts_with("model,radius ≥ 0,radius ≥ 0.25,ACR,"));
+//! let heads = "model,radius ≥ 0 (share),radius ≥ 0.25 (share),ACR,";
+//! assert!(table.to_csv().starts_with(heads));
 //! // Half of the images are right and certified to a radius of 0.25.
 //! assert!(table.to_csv().contains(",0.5,0.5,0.25,"));
 //!
@@ -52,6 +53,7 @@ mod load;
 mod names;
 mod options;
 mod page;
+mod same;
 mod sections;
 mod shards;
 mod statistics;
@@ -99,7 +101,6 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
     for path in &found.logs {
         logs.extend(load::load(path, options, &mut warnings)?);
     }
-    let logs = shards::join(logs, &mut warnings);
     let mut runs = Vec::new();
     for path in &found.runs {
         runs.extend(training::load(path, &mut warnings)?);
@@ -108,6 +109,8 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
     for path in &found.galleries {
         galleries.push((path.clone(), Gallery::read(path)?));
     }
+    name_once(&mut logs, &mut runs, &mut galleries);
+    let logs = shards::join(logs, &mut warnings);
     if logs.is_empty() && runs.is_empty() && galleries.is_empty() {
         return Err(ReportError::Nothing {
             paths: paths.to_vec(),
@@ -138,6 +141,30 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
         sections: sections.into_iter().flatten().collect(),
         warnings: context.warnings,
     })
+}
+
+/// One identity for each model and one name for each data set, in all records.
+fn name_once(
+    logs: &mut [load::LoadedLog],
+    runs: &mut [training::RunRecord],
+    galleries: &mut [(PathBuf, Gallery)],
+) {
+    let of_logs = logs.iter_mut().flat_map(|log| {
+        let record::Manifest {
+            model, reference, ..
+        } = &mut log.manifest;
+        std::iter::once(model).chain(reference.iter_mut())
+    });
+    let of_runs = runs.iter_mut().flat_map(|run| {
+        let record::RunManifest { model, parent, .. } = &mut run.manifest;
+        model.iter_mut().chain(parent.iter_mut())
+    });
+    let of_galleries = galleries.iter_mut().map(|(_, gallery)| &mut gallery.model);
+    same::one_identity_each(of_logs.chain(of_runs).chain(of_galleries));
+    let of_logs = logs.iter_mut().map(|log| &mut log.manifest.data);
+    let of_runs = runs.iter_mut().map(|run| &mut run.manifest.data);
+    let of_galleries = galleries.iter_mut().map(|(_, gallery)| &mut gallery.data);
+    same::one_name_each(of_logs.chain(of_runs).chain(of_galleries));
 }
 
 impl Report {

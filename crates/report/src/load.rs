@@ -216,6 +216,7 @@ fn guess(path: &Path, table: &Tsv, options: &Options) -> Result<Manifest, Report
         label: Some(label.join("/").trim_end_matches(".tsv").to_owned()),
         model: ModelId {
             sha256: path.display().to_string(),
+            identity: None,
             path: None,
         },
         reference: None,

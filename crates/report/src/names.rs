@@ -59,7 +59,35 @@ pub fn names(methods: &[MethodInfo], logs: &[&LoadedLog]) -> Vec<String> {
         .iter()
         .map(|log| details(&log.manifest, &log.path.display().to_string()))
         .collect();
+    let details = with_short_paths(details);
     tell_apart(base.collect(), &details)
+}
+
+/// The same details with the ends of the paths alone, as many parts as it takes to
+/// tell all of them apart.
+fn with_short_paths(mut details: Vec<Vec<(String, String)>>) -> Vec<Vec<(String, String)>> {
+    let mut paths: Vec<&mut String> = details
+        .iter_mut()
+        .flatten()
+        .filter(|(key, _)| key == "path")
+        .map(|(_, path)| path)
+        .collect();
+    let longest = paths.iter().map(|path| path.split('/').count()).max();
+    let end = |path: &str, parts: usize| {
+        let all: Vec<&str> = path.split('/').collect();
+        all[all.len().saturating_sub(parts)..].join("/")
+    };
+    let parts = (1..longest.unwrap_or(1)).find(|&parts| {
+        let ends: std::collections::BTreeSet<String> =
+            paths.iter().map(|path| end(path, parts)).collect();
+        ends.len() == paths.len()
+    });
+    if let Some(parts) = parts {
+        for path in &mut paths {
+            **path = end(path, parts);
+        }
+    }
+    details
 }
 
 /// Appends to equal names the first details in which they differ.
@@ -120,7 +148,7 @@ fn details(manifest: &Manifest, path: &str) -> Vec<(String, String)> {
         }
     }
     add("seed", manifest.seed.to_string());
-    add("model", manifest.model.sha256.chars().take(8).collect());
+    add("model", manifest.model.key().chars().take(8).collect());
     add(
         "images",
         format!("{}..{}", manifest.selection.start, manifest.selection.end),
@@ -140,7 +168,7 @@ impl Styles {
     pub fn new(logs: &[&LoadedLog]) -> Self {
         let mut styles = Self::default();
         for log in logs {
-            styles.add(&log.manifest.model.sha256);
+            styles.add(log.manifest.model.key());
         }
         styles
     }
@@ -154,7 +182,7 @@ impl Styles {
     /// The slot of a model.
     pub fn of(&self, log: &LoadedLog) -> usize {
         self.slots
-            .get(&log.manifest.model.sha256)
+            .get(log.manifest.model.key())
             .copied()
             .unwrap_or(0)
     }
@@ -163,6 +191,24 @@ impl Styles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn issue_17_point_19_names_hold_the_ends_of_paths_only() {
+        let detail = |path: &str| vec![("path".to_owned(), path.to_owned())];
+        let short = |paths: &[&str]| -> Vec<String> {
+            let details = paths.iter().map(|path| detail(path)).collect();
+            let details = with_short_paths(details);
+            details.into_iter().map(|mut one| one.remove(0).1).collect()
+        };
+        assert_eq!(
+            short(&["/home/me/a/x.tsv", "/home/me/a/y.tsv"]),
+            ["x.tsv", "y.tsv"]
+        );
+        assert_eq!(
+            short(&["/home/me/a/x.tsv", "/home/me/b/x.tsv"]),
+            ["a/x.tsv", "b/x.tsv"]
+        );
+    }
 
     #[test]
     fn equal_names_get_what_differs() {

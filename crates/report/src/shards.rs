@@ -60,7 +60,5 @@ fn same_run(a: &Manifest, b: &Manifest) -> bool {
         },
         ..manifest.clone()
     };
-    a.kind == b.kind
-        && a.model.sha256 == b.model.sha256
-        && whole(a).differences(&whole(b)).is_empty()
+    a.kind == b.kind && a.model.is(&b.model) && whole(a).differences(&whole(b)).is_empty()
 }

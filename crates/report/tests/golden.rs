@@ -36,7 +36,9 @@ fn check(found: &Table, expected: &Value) {
         row.iter()
             .flat_map(|cell| match cell {
                 Cell::Text(text) => vec![text.as_str().into()],
-                Cell::Number(value) => vec![(*value).into()],
+                Cell::Number(value) | Cell::Unranked(value) | Cell::Refuted(value) => {
+                    vec![(*value).into()]
+                }
                 Cell::Interval(interval) => {
                     vec![
                         interval.value.into(),

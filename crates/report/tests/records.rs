@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use common::{demo, manifest};
 use heatsmooth_report::{Options, ReportError, ReportWarning, build};
 use methods::options;
-use record::{CertifyRow, LboundRow, Log, LogKind, Manifest, Row, Selection, Shard, manifest_path};
+use record::{
+    AttackRow, CertifyRow, LboundRow, Log, LogKind, Manifest, Row, Selection, Shard, manifest_path,
+};
 
 fn texts(warnings: &[ReportWarning]) -> Vec<String> {
     warnings.iter().map(ToString::to_string).collect()
@@ -411,7 +413,7 @@ fn clean_accuracy_is_that_of_the_model_as_it_is_used() {
         let certified = report.tables().find(|t| t.id.starts_with("certified"));
         let csv = certified.unwrap().to_csv();
         let cells: Vec<&str> = csv.lines().nth(1).unwrap().rsplit(',').collect();
-        cells[1].to_owned()
+        cells[2].to_owned()
     };
     // One pass without noise is not how a stochastic model classifies.
     assert_eq!(clean("heat", 0), "0.25");
@@ -457,4 +459,114 @@ fn a_method_that_is_not_known_has_its_own_name() {
     };
     assert_eq!(names(&options()), ["HeatSmoothing", "mine"]);
     assert_eq!(names(&Options::default()), ["heat", "mine"]);
+}
+
+/// A log of a few rows.
+fn write_rows<R: Row>(path: &std::path::Path, manifest: &Manifest, row: impl Fn(u64) -> R) {
+    let (mut log, _) = Log::open(path, manifest, &R::COLUMNS[..R::REQUIRED]).unwrap();
+    for idx in manifest.selection.indices() {
+        log.append(&row(idx)).unwrap();
+    }
+}
+
+#[test]
+fn issue_17_point_13_l_bounds_that_an_attack_refutes_are_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    // Bounds of 0.1; attacks at 0.2, but for two images of `heat`.
+    for (method, near) in [("heat", 2), ("gaussian", 0), ("baseline", 0)] {
+        let run = folder.path().join(method);
+        let lbound = manifest(LogKind::Lbound, "lbound", method, 10);
+        let radius = if method == "baseline" { 0.15 } else { 0.1 };
+        write_rows(&run.join("lbound.tsv"), &lbound, |idx| LboundRow {
+            idx,
+            correct: true,
+            radius,
+            ..LboundRow::default()
+        });
+        let attack = manifest(LogKind::Attack, "pgd", method, 10);
+        write_rows(&run.join("pgd.tsv"), &attack, |idx| AttackRow {
+            idx,
+            clean_predict: Some(0),
+            adv_predict: Some(1),
+            success: true,
+            l2: if idx < near { 0.05 } else { 0.2 },
+            linf: 0.01,
+            ..AttackRow::default()
+        });
+    }
+    let report = build(&[folder.path().to_path_buf()], &options()).unwrap();
+    let table = report
+        .tables()
+        .find(|table| table.id.starts_with("adversarial"));
+    let text = table.unwrap().to_markdown();
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    assert!(
+        line("HeatSmoothing").contains("0.1000† | 0.1000† | 20.0"),
+        "{text}"
+    );
+    assert!(
+        line("RandomizedSmoothing").contains("| 0.1000 | 0.1000 | 0.0 |"),
+        "{text}"
+    );
+    // Larger than the one that counts, but of a model that was never smoothed.
+    assert!(
+        line("baseline").contains("| 0.1500 | 0.1500 | 0.0 |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn issue_17_point_14_runs_of_different_n_show_it_and_are_not_ranked() {
+    let bold = |other: &str, n: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        for (method, procedure, n) in [("heat", "cohen", 1000), ("gaussian", other, n)] {
+            let mut one = manifest(LogKind::Certify, procedure, method, 5);
+            one.configuration = serde_json::json!({"n": n});
+            let path = folder.path().join(method).join("certify.tsv");
+            write_rows(&path, &one, |idx| CertifyRow {
+                idx,
+                predict: Some(0),
+                radius: if method == "heat" { 0.2 } else { 0.3 },
+                correct: true,
+                ..CertifyRow::default()
+            });
+        }
+        let report = build(&[folder.path().to_path_buf()], &options()).unwrap();
+        let table = report
+            .tables()
+            .find(|table| table.id.starts_with("certified"));
+        table.unwrap().to_markdown()
+    };
+    let text = bold("cohen", 1000);
+    assert!(
+        text.contains("**0.300**") && text.contains("| 1000 | 5 |"),
+        "{text}"
+    );
+    let text = bold("anytime", 10_000);
+    assert!(
+        !text.contains("**0.300**") && text.contains("| ≤ 10000 | 5 |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Runs of different n are not ranked"),
+        "{text}"
+    );
+}
+
+#[test]
+fn issue_17_point_19_many_warnings_are_folded_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = |logs: usize| {
+        for number in 0..logs {
+            let path = folder.path().join(format!("{number}/sigma_0.25"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let text = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.2\t1\t0:00:15\n";
+            fs::write(&path, text).unwrap();
+        }
+        build(&[folder.path().to_path_buf()], &options())
+            .unwrap()
+            .to_html()
+    };
+    assert!(page(2).contains("<details class=\"warnings\" open>"));
+    assert!(page(9).contains("<details class=\"warnings\">"));
 }

@@ -28,6 +28,10 @@ pub(crate) struct State {
     /// What the method itself keeps.
     #[serde(default)]
     pub method: Value,
+    /// SHA-256 of the checkpoint with this field empty: a flipped bit must not be
+    /// trained on. Early checkpoints have none.
+    #[serde(default)]
+    pub checksum: String,
 }
 
 /// Prefix of the velocities' names.
@@ -40,13 +44,30 @@ pub(crate) fn save(path: &Path, network: &dyn Executor, state: &State) -> Result
         parameters,
         velocity,
     } = network.state()?;
-    let velocities = graph.parameters().iter().zip(velocity.iter());
-    let velocities = velocities
-        .filter(|(spec, _)| spec.role.trainable())
-        .map(|(spec, v)| (format!("{VELOCITY}{}", spec.name), spec.shape.clone(), v));
-    let tensors = file::named_parameters(graph, &parameters).chain(velocities);
-    let bytes = file::write_container(state, tensors);
-    Ok(record::atomic::write(path, &bytes)?)
+    let write = |state: &State| {
+        let velocities = graph.parameters().iter().zip(velocity.iter());
+        let velocities = velocities
+            .filter(|(spec, _)| spec.role.trainable())
+            .map(|(spec, v)| (format!("{VELOCITY}{}", spec.name), spec.shape.clone(), v));
+        let tensors = file::named_parameters(graph, &parameters).chain(velocities);
+        file::write_container(state, tensors)
+    };
+    let mut state = State {
+        checksum: String::new(),
+        ..state.clone()
+    };
+    state.checksum = file::sha256(&write(&state));
+    Ok(record::atomic::write(path, &write(&state))?)
+}
+
+/// Whether a checkpoint is what was saved, to the bit.
+fn is_whole(container: &mut Container<State>) -> bool {
+    let checksum = std::mem::take(&mut container.content.checksum);
+    let tensors = container.tensors.iter();
+    let tensors =
+        tensors.map(|(name, (shape, values))| (name.clone(), shape.clone(), values.as_slice()));
+    checksum.is_empty()
+        || file::sha256(&file::write_container(&container.content, tensors)) == checksum
 }
 
 /// Restores the network and gives the state; `None` if there is no checkpoint.
@@ -60,6 +81,12 @@ pub(crate) fn load(path: &Path, network: &mut dyn Executor) -> Result<Option<Sta
     };
     let bytes = file::read_bytes(path).map_err(damaged)?;
     let mut container: Container<State> = file::read_container(&bytes).map_err(damaged)?;
+    if !is_whole(&mut container) {
+        return Err(TrainError::Checkpoint {
+            path: path.into(),
+            reason: "some of its bits have changed since it was written".into(),
+        });
+    }
     let graph = network.graph();
     let parameters = file::take_parameters(graph, &mut container.tensors).map_err(damaged)?;
     let mut velocity = HostGradients::zeros(graph);

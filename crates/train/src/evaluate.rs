@@ -14,6 +14,8 @@ pub struct Accuracy {
     pub top1: u64,
     /// Label is among the five largest.
     pub top5: u64,
+    /// Some logit is infinite or NaN; never counted as right.
+    pub not_finite: u64,
 }
 
 impl Accuracy {
@@ -36,9 +38,11 @@ impl Accuracy {
             .filter(|&&z| z == own)
             .count();
         let rank = larger + before;
+        let finite = logits.iter().all(|logit| logit.is_finite());
         self.images += 1;
-        self.top1 += u64::from(rank == 0 && own.is_finite());
-        self.top5 += u64::from(rank < 5 && own.is_finite());
+        self.top1 += u64::from(rank == 0 && finite);
+        self.top5 += u64::from(rank < 5 && finite);
+        self.not_finite += u64::from(!finite);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use heatsmooth::exchange::FileKind;
 use heatsmooth::network::architecture::{Task, build};
 use heatsmooth::network::{ModelInfo, Shape};
 use heatsmooth::settings::{SettingError, Settings, settings};
@@ -151,6 +152,17 @@ fn load(
     seed: u64,
 ) -> Result<Model, Error> {
     if let Some(file) = &options.model {
+        if FileKind::of(file).map_err(Error::from)? == Some(FileKind::Own) {
+            let model = ModelSource::new(file).load(None)?.model;
+            return match model.info.architecture.as_deref() {
+                Some(own) if own == name => Ok(model),
+                own => {
+                    let own = own.unwrap_or("of no built-in architecture");
+                    let message = format!("{} is {own}, not {name}", file.display());
+                    Err(Error::refused(message, "name its own architecture"))
+                }
+            };
+        }
         let source = ModelSource {
             path: file.clone(),
             weights: Weights {

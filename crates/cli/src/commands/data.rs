@@ -133,7 +133,7 @@ fn verify(common: &Common, name: &str, root: &Root) -> Result<()> {
             "{name} {}: {} images, sha256 {}: whole\n",
             s.split, s.len, s.hash
         );
-        value.push(json!({"split": s.split.to_string(), "images": s.len, "sha256": s.hash}));
+        value.push(json!({"split": s.split, "images": s.len, "sha256": s.hash}));
     }
     output::summary(common, &json!({"name": name, "splits": value}), &text)
 }

@@ -82,7 +82,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         "{} on {} {}, {} images\n",
         model.path.display(),
         data.name()?,
-        split.split,
+        subject.dataset.split_name(),
         subject.selection.len()
     );
     for (sigma, accuracy) in &results {

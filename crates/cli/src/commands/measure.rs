@@ -11,7 +11,7 @@ use heatsmooth::{
 };
 
 use crate::Entry;
-use crate::common::{Common, Shared, with_configuration};
+use crate::common::{Shared, with_configuration};
 use crate::{options, output};
 
 settings! {
@@ -134,10 +134,6 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
     data.name()?;
     let log = required(read::<LogFile>(&values)?.out, "out")?;
     let weights = read::<Weights>(&values)?;
-    let source = |path: PathBuf| ModelSource {
-        path,
-        weights: weights.clone(),
-    };
     let reference = match fields.iter().any(|field| field.name == "reference") {
         true => Some(required(
             read::<ReferenceFile>(&values)?.reference,
@@ -145,27 +141,39 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
         )?),
         false => None,
     };
-    let reference = reference.map(source);
-    let model = source(model);
+    // Options about weights are for whichever of the two files needs them.
+    let (model, reference) = match reference {
+        Some(reference) => {
+            let [one, other] = weights.shared_by([&model, &reference])?;
+            let reference = ModelSource {
+                path: reference,
+                weights: other,
+            };
+            (
+                ModelSource {
+                    path: model,
+                    weights: one,
+                },
+                Some(reference),
+            )
+        }
+        None => (
+            ModelSource {
+                path: model,
+                weights,
+            },
+            None,
+        ),
+    };
     let (split, images) = (read::<SplitChoice>(&values)?, read::<ImageChoice>(&values)?);
     let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
     let mut terminal = common.terminal();
-    told_imports(&subject, &common);
     let context = MeasureContext {
         seed: common.seed(),
         reference: reference.as_ref(),
     };
     let measured = registry.measure(what, &values, &context, &subject, &log, &mut terminal)?;
     output::summary(&common, &measured.to_json(), &measured.to_string())
-}
-
-/// What an import changed goes to stderr.
-fn told_imports(subject: &Subject, common: &Common) {
-    if !common.quiet {
-        for note in &subject.loaded.report.notes {
-            eprintln!("{}: {note}", subject.path.display());
-        }
-    }
 }
 
 /// Settings from resolved values.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use heatsmooth::certify::{Predict, Prediction};
-use heatsmooth::measurements::NoiseLevel;
+use heatsmooth::measurements::{NoiseLevel, fixed};
 use heatsmooth::settings::{Field, SettingError, Settings, settings};
 use heatsmooth::{
     LBOUND_GUARANTEE, Model, ModelSource, PredictParams, Registry, Weights, answer, data, vote,
@@ -108,7 +108,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let class = model.class_name(found.class);
         text += &format!("{name}: {class}, probability {:.4}", found.probability);
         if let (Some(radius), Some(sigma)) = (found.lbound, sigma) {
-            text += &format!(", L-bound radius {radius:.4} (sigma {sigma})");
+            text += &format!(", L-bound radius {} (sigma {sigma})", fixed(radius, 4));
         }
         let votes = match &plan {
             Some(plan) => Some(vote(&*network, plan, number as u32, &pixels)?),

@@ -25,6 +25,9 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
+/// So many warnings are printed; the page has all of them.
+const FEW_WARNINGS: usize = 10;
+
 /// Tables (Markdown, LaTeX, CSV), figures (SVG, PNG) and one self-contained page
 /// from logs and run folders; other people's certification logs too.
 #[derive(Args, Debug)]
@@ -80,8 +83,13 @@ fn run(flags: &Flags, common: &Common, registry: &Registry) -> Result<()> {
         ..Options::default()
     };
     let report = report::build(&flags.paths, &options).map_err(Error::from)?;
-    for warning in report.warnings() {
+    let warnings = report.warnings();
+    for warning in warnings.iter().take(FEW_WARNINGS) {
         eprintln!("warning: {warning}");
+    }
+    if warnings.len() > FEW_WARNINGS {
+        let more = warnings.len() - FEW_WARNINGS;
+        eprintln!("warning: {more} more warnings are in the report");
     }
     let written = report.write(&flags.out).map_err(Error::from)?;
     let page = written.page.display().to_string();

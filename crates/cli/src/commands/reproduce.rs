@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use heatsmooth::settings::{Settings, settings};
-use heatsmooth::{Experiment, IllustrationParams, Laboratory, Registry, illustrate, presets};
+use heatsmooth::{
+    Experiment, IllustrationParams, Laboratory, Registry, config, illustrate, presets,
+};
 use serde_json::json;
 
 use super::measure::read;
@@ -118,7 +120,8 @@ fn cifar10(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let options = read::<ExperimentOptions>(&values)?;
     if matches.get_flag("print-config") {
         let text = presets::preset_text("reproduce-cifar10", &options.preset)?;
-        return output::print(text);
+        let value = config::to_json(text)?;
+        return output::summary(&common, &value, text);
     }
     let mut experiment = Experiment::shipped("reproduce-cifar10", &options.preset, registry)?;
     experiment.data.root = options.root;

@@ -53,7 +53,7 @@ fn own_fields(registry: &Registry) -> Vec<Field> {
 fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let preset = matches.get_one::<String>("preset");
     if preset.is_some_and(|preset| preset == "list") {
-        return output::print(&preset_list(PRESETS));
+        return output::list(matches.get_flag("json"), true, &preset_list(PRESETS));
     }
     let mut fields = own_fields(registry);
     fields.extend(Weights::fields());

@@ -32,10 +32,14 @@ settings! {
         /// Start from a model's weights instead of random ones: fine-tune it. Its
         /// network is kept; --arch is needed only for a file of weights alone.
         from: Option<PathBuf> = None,
-        /// Input normalisation, mean and std for each channel, as
+        /// Input normalisation: imagenet, cifar10, cifar100, mnist, fashion-mnist,
+        /// half or none, or mean and std for each channel, as
         /// 0.49,0.48,0.45/0.25,0.24,0.26; a network that is started from has its
         /// own [default: none].
         normalise: Option<String> = None,
+        /// Shape to which images of a folder are brought, as 64x64x3; a network that
+        /// is started from has its own [default: 224x224x3].
+        input: Option<String> = None,
     }
 }
 
@@ -98,13 +102,13 @@ pub fn preset_argument() -> Arg {
 }
 
 /// What `--preset list` prints: each name with the comment of its file.
-pub fn preset_list(method: &str) -> String {
+pub fn preset_list(method: &str) -> Vec<(String, String)> {
     let presets = presets::presets_of(method).map(|(name, text)| {
         let about = text.lines().map_while(|line| line.strip_prefix("# "));
         let about: Vec<&str> = about.collect();
-        format!("{name}\n    {}", about.join("\n    "))
+        (name.to_owned(), about.join("\n"))
     });
-    presets.collect::<Vec<_>>().join("\n")
+    presets.collect()
 }
 
 /// Defaults of a method for the data set said, under its preset, under what was
@@ -114,7 +118,13 @@ pub fn resolved(entry: &MethodEntry, fields: &[Field], matches: &ArgMatches) -> 
     let data = read::<DataSource>(&said)?.data.unwrap_or_default();
     let mut values = (entry.training)(&data).write();
     if let Some(name) = matches.get_one::<String>("preset") {
-        values.lay(presets::preset(&entry.info.name, name, fields)?);
+        let mut preset = presets::preset(&entry.info.name, name, fields)?;
+        if said.has("from") {
+            // The network that is started from has its own.
+            preset.remove("arch");
+            preset.remove("normalise");
+        }
+        values.lay(preset);
     }
     values.lay(said);
     Ok(values)
@@ -129,17 +139,17 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
         .get_one::<String>("arch")
         .is_some_and(|arch| arch == "list")
     {
-        let lines = architecture::ARCHITECTURES.iter();
-        let lines: Vec<String> = lines
-            .map(|(name, about)| format!("{name:20} {about}"))
+        let all = architecture::ARCHITECTURES.iter();
+        let all: Vec<_> = all
+            .map(|(name, about)| (name.to_string(), about.to_string()))
             .collect();
-        return output::print(&lines.join("\n"));
+        return output::list(matches.get_flag("json"), false, &all);
     }
     if matches
         .get_one::<String>("preset")
         .is_some_and(|preset| preset == "list")
     {
-        return output::print(&preset_list(name));
+        return output::list(matches.get_flag("json"), true, &preset_list(name));
     }
     let mut fields = (entry.fields)();
     fields.extend(own_fields());
@@ -150,20 +160,15 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     };
     let (data, folder, device) = workshop(&values, &common)?;
     let options = read::<RunOptions>(&values)?;
-    let normalise = options.normalise.filter(|text| text != "none");
-    let origin = match (options.from, options.arch) {
-        (Some(path), arch) => Origin::Model(ModelSource {
-            path,
-            weights: Weights {
-                arch,
-                normalise,
-                ..Weights::default()
-            },
-        }),
-        (None, arch) => Origin::Architecture {
-            name: required(arch, "arch")?,
-            normalise,
-        },
+    let weights = Weights {
+        arch: options.arch,
+        normalise: options.normalise.filter(|text| text != "none"),
+        input: options.input,
+        ..Weights::default()
+    };
+    let origin = match options.from {
+        Some(path) => Origin::Model(ModelSource { path, weights }),
+        None => Origin::Architecture(weights),
     };
     let workshop = Workshop {
         origin: &origin,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn heatsmooth(folder: &Path, arguments: &str) -> Output {
+pub fn heatsmooth(folder: &Path, arguments: &str) -> Output {
     let root = folder.join("no-data-here");
     Command::new(env!("CARGO_BIN_EXE_heatsmooth"))
         .args(arguments.split_whitespace())
@@ -16,7 +16,7 @@ fn heatsmooth(folder: &Path, arguments: &str) -> Output {
 }
 
 /// Exit code, stdout and stderr, without the folder's name.
-fn shown(folder: &Path, arguments: &str) -> String {
+pub fn shown(folder: &Path, arguments: &str) -> String {
     let output = heatsmooth(folder, arguments);
     let text = format!(
         "$ heatsmooth {arguments}\nexit code {}\n{}{}",

@@ -2,8 +2,13 @@
 
 mod attack;
 mod cli;
+mod every_option;
+#[cfg(unix)]
+mod faults;
 mod fidelity;
 mod illustration;
+mod issue_17;
 mod kill;
+mod makings;
 mod own_model;
 mod workspace;

@@ -50,7 +50,7 @@ fn classes_are_sorted_and_other_files_counted() {
 }
 
 #[test]
-fn the_hash_follows_names_sizes_and_labels() {
+fn issue_17_point_11_the_hash_follows_every_byte_of_every_image() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     save(root, "a/1.png", (12, 10), 30);
@@ -66,6 +66,16 @@ fn the_hash_follows_names_sizes_and_labels() {
     save(root, "b/1.png", (40, 10), 30);
     let second = hash();
     assert_ne!(first, second);
+    // One byte, and neither name nor size: an edited picture.
+    let file = root.join("a/1.png");
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let edited = hash();
+    assert_ne!(second, edited);
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    assert_eq!(second, hash());
     std::fs::rename(root.join("b/1.png"), root.join("b/2.png")).unwrap();
     assert_ne!(second, hash());
 }
@@ -86,6 +96,67 @@ fn split_folders_share_the_classes_of_train() {
     save(root, "val/d/1.png", (8, 8), 4);
     let error = open_as(root, Split::Test, Shape::new(8, 8, 3)).unwrap_err();
     assert!(matches!(&error, DataError::UnknownClass { class, .. } if class == "d"));
+}
+
+#[test]
+fn issue_17_point_9_a_folder_without_splits_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    let shape = Shape::new(8, 8, 3);
+    save(root.path(), "a/1.png", (8, 8), 1);
+    for split in [Split::Train, Split::Test] {
+        let dataset = open_as(root.path(), split, shape).unwrap();
+        assert!(dataset.is_whole());
+        assert_eq!(dataset.split_name(), "all");
+    }
+    let split = root.path().join("split");
+    save(&split, "train/a/1.png", (8, 8), 1);
+    save(&split, "test/a/2.png", (8, 8), 1);
+    let dataset = open_as(&split, Split::Test, shape).unwrap();
+    assert_eq!((dataset.is_whole(), dataset.split_name()), (false, "test"));
+}
+
+#[test]
+fn issue_17_point_5_a_folder_says_how_its_images_are_resized() {
+    let root = tempfile::tempdir().unwrap();
+    save(root.path(), "a/1.png", (8, 8), 1);
+    for (shape, words) in [
+        (
+            Shape::new(224, 224, 3),
+            "cover 256x256, and the 224x224 pixels in the centre",
+        ),
+        (
+            Shape::new(32, 32, 3),
+            "cover 32x32, and what sticks out is cropped",
+        ),
+        (Shape::new(32, 32, 1), "32x32 grey"),
+    ] {
+        let notes = open_as(root.path(), Split::Test, shape).unwrap().notes();
+        assert!(notes[0].contains(words), "{notes:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn issue_17_point_30_a_class_folder_that_is_not_text_is_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let root = tempfile::tempdir().unwrap();
+    save(root.path(), "a/1.png", (8, 8), 1);
+    let odd = root.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&odd).unwrap();
+    let error = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap_err();
+    assert!(matches!(error, DataError::ClassName { .. }), "{error}");
+    // The name of an image matters to nobody.
+    std::fs::remove_dir(&odd).unwrap();
+    let from = root.path().join("a/1.png");
+    std::fs::rename(
+        from,
+        root.path()
+            .join("a")
+            .join(std::ffi::OsStr::from_bytes(b"\xe9.png")),
+    )
+    .unwrap();
+    let dataset = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap();
+    dataset.read(0, &mut [0.0; 192]).unwrap();
 }
 
 #[test]
@@ -115,7 +186,8 @@ fn an_unreadable_image_is_named() {
     let root = tempfile::tempdir().unwrap();
     let name = root.path().to_str().unwrap();
     save(root.path(), "a/1.png", (9, 8), 1);
-    assert_eq!(verify(name, None).unwrap().len(), 2);
+    let verified = verify(name, None).unwrap();
+    assert_eq!((verified.len(), verified[0].split), (1, "all"));
     std::fs::write(root.path().join("a/2.png"), "no image").unwrap();
     let dataset = open_as(root.path(), Split::Test, Shape::new(8, 8, 3)).unwrap();
     let mut image = [0.0; 192];

@@ -210,6 +210,21 @@ impl Measurement for Attacked {
         Ok(Challenge::check_top_k(self.options.top_k, classes)?)
     }
 
+    fn check_row(&self, row: &AttackRow) -> Result<(), String> {
+        if row.success != row.l2.is_finite() || row.l2.is_finite() != row.linf.is_finite() {
+            return Err("a distance stands where an attack succeeded, and nowhere else".into());
+        }
+        // Distances are sums of f32.
+        if row.success && row.linf > row.l2 * (1.0 + 1e-5) {
+            return Err(format!("linf is {}, more than l2, {}", row.linf, row.l2));
+        }
+        let untargeted = self.aim.is_none() && self.options.top_k == 1;
+        if untargeted && row.success && row.adv_predict == Some(row.label) {
+            return Err("the attack succeeded, but the class is still the label".into());
+        }
+        Ok(())
+    }
+
     fn run(
         &self,
         subject: &Subject,

@@ -3,12 +3,15 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use certify::{Certify, CertifyOutcome, CertifyParams, Decision, certify_all};
+use certify::{
+    Certify, CertifyOutcome, CertifyParams, Decision, Select, StopRule, TopKRule, certify_all,
+};
 use network::Images;
 use record::{CertifyRow, Guarantee};
 use serde_json::{Value, json};
+use settings::{SettingError, Values};
 
-use super::percent;
+use super::{agrees, fixed, percent};
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
 use crate::subject::Subject;
@@ -31,6 +34,46 @@ impl Certified {
     pub fn new(sigma: f64, params: CertifyParams, seed: u64) -> Result<Self, Error> {
         let plan = params.plan(sigma, seed)?;
         Ok(Self { params, plan })
+    }
+}
+
+/// Refuses what was said and has no effect beside the rest of it.
+///
+/// # Errors
+/// By name.
+pub(crate) fn check_said(values: &Values, params: &CertifyParams) -> Result<(), SettingError> {
+    let follows_label = params.top_k > 1 && params.rule == TopKRule::Sound;
+    let reasons = [
+        (
+            "rule",
+            params.top_k == 1,
+            "it is about top-k certificates with k above 1",
+        ),
+        (
+            "select",
+            follows_label,
+            "by the sound rule the class is the label's",
+        ),
+        (
+            "n0",
+            follows_label,
+            "by the sound rule the class is the label's",
+        ),
+        (
+            "n0",
+            params.select == Select::Clean,
+            "the clean image chooses the class",
+        ),
+    ];
+    let idle = reasons
+        .into_iter()
+        .find(|(name, idle, _)| *idle && values.has(name));
+    match idle {
+        None => Ok(()),
+        Some((name, _, reason)) => Err(SettingError::Ineffective {
+            name: name.into(),
+            reason: reason.into(),
+        }),
     }
 }
 
@@ -67,6 +110,33 @@ impl Measurement for Certified {
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
         Ok(self.plan.check(subject.network.classes())?)
+    }
+
+    fn check_row(&self, row: &CertifyRow) -> Result<(), String> {
+        let (Some(hits), Some(n)) = (row.n_a, row.n) else {
+            return Err("its counts are missing".into());
+        };
+        let (Ok(hits), Ok(samples)) = (u32::try_from(hits), u32::try_from(n)) else {
+            return Err("its counts are too large".into());
+        };
+        let stops_early = self.plan.anytime.is_some();
+        if hits > samples || samples > self.plan.n || (samples < self.plan.n && !stops_early) {
+            return Err(format!("{hits} hits among {n} samples cannot be"));
+        }
+        let (p_lower, radius) = self.plan.proves(hits, samples);
+        let decides = matches!(self.plan.anytime, Some(StopRule::Radius(_)));
+        let expected = match row.predict {
+            // Undecided within n samples.
+            None if decides || p_lower <= 0.5 => 0.0,
+            _ => radius,
+        };
+        agrees("p_lower", row.p_lower, p_lower, &format!("{hits} of {n}"))?;
+        agrees("radius", row.radius, expected, &format!("{hits} of {n}"))?;
+        let right = row.predict == Some(row.label);
+        if self.plan.top_k == 1 && row.correct != right {
+            return Err("`correct` contradicts label and class".into());
+        }
+        Ok(())
     }
 
     fn run(
@@ -162,15 +232,15 @@ impl Figures for CertifiedFigures {
     fn to_text(&self) -> String {
         let accuracy = self.accuracy.iter();
         let accuracy: Vec<String> = accuracy
-            .map(|(radius, share)| format!("{} at r = {radius:.3}", percent(*share)))
+            .map(|(radius, share)| format!("{} at r = {}", percent(*share), fixed(*radius, 3)))
             .collect();
         format!(
-            "  certified accuracy (of all images): {}\n  average certified radius {:.4}, \
-             abstained {}, {:.0} noisy passes an image\n",
+            "  certified accuracy (of all images): {}\n  average certified radius {}, \
+             abstained {}, {} noisy passes an image\n",
             accuracy.join(", "),
-            self.acr,
+            fixed(self.acr, 4),
             percent(self.abstained),
-            self.samples
+            fixed(self.samples, 0)
         )
     }
 }

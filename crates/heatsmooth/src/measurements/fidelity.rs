@@ -10,7 +10,7 @@ use network::{Executor, Images};
 use record::{FidelityLevel, FidelityRow, Guarantee, LevelDistance, ModelId};
 use serde_json::{Value, json};
 
-use super::percent;
+use super::{agrees, percent};
 use crate::device::Device;
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
@@ -84,6 +84,25 @@ impl Measurement for Compared {
 
     fn check(&self, _: &Subject) -> Result<(), Error> {
         Ok(self.plan.check()?)
+    }
+
+    fn check_row(&self, row: &FidelityRow) -> Result<(), String> {
+        let own = row
+            .levels
+            .iter()
+            .find(|level| level.sigma == self.plan.sigma);
+        match own {
+            Some(own) => {
+                let expected = own.logits.v_distance;
+                agrees(
+                    "v_distance",
+                    row.v_distance,
+                    expected,
+                    "the columns at its sigma",
+                )
+            }
+            None => Ok(()),
+        }
     }
 
     fn run(

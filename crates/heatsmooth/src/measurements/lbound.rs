@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use certify::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all};
+use certify::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
 use network::Images;
 use record::{Guarantee, LboundRow};
 use serde_json::{Value, json};
 
+use super::{agrees, fixed};
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
 use crate::subject::Subject;
@@ -53,6 +54,11 @@ impl Measurement for Bounded {
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
         Ok(self.plan.check(subject.network.classes())?)
+    }
+
+    fn check_row(&self, row: &LboundRow) -> Result<(), String> {
+        let expected = lbound_radius(self.plan.sigma, row.p_label, row.p_other);
+        agrees("radius", row.radius, expected, "its probabilities")
     }
 
     fn run(
@@ -105,7 +111,7 @@ impl Figures for BoundFigures {
 
     fn to_text(&self) -> String {
         let centre = |c: Option<Centre>| match c {
-            Some(c) => format!("median {:.4}, mean {:.4}", c.median, c.mean),
+            Some(c) => format!("median {}, mean {}", fixed(c.median, 4), fixed(c.mean, 4)),
             None => "none".into(),
         };
         format!(

@@ -95,7 +95,7 @@ impl Row for CertifyRow {
     }
 
     fn read(cells: &Cells<'_>) -> Result<Self, CellError> {
-        Ok(Self {
+        let row = Self {
             idx: cells.integer("idx")?,
             label: cells.integer("label")?,
             predict: cells.class("predict")?,
@@ -111,7 +111,19 @@ impl Row for CertifyRow {
             samples: cells.integer_or_none("samples")?,
             classify_time: cells.seconds_or_none("classify_time")?,
             clean_correct: cells.flag_or_none("clean_correct")?,
-        })
+        };
+        // What contradicts itself was changed by hand, or by a damaged disk.
+        let wrong = |column, reason: &str| Err(CellError::new(column, reason));
+        if row.predict.is_none() && (row.radius > 0.0 || row.correct) {
+            return wrong("predict", "abstained, but right or with a radius");
+        }
+        if row.n_a.zip(row.n).is_some_and(|(hits, n)| hits > n) {
+            return wrong("n_a", "more hits than samples");
+        }
+        if !row.p_lower.is_nan() && !(0.0..=1.0).contains(&row.p_lower) {
+            return wrong("p_lower", "not between 0 and 1");
+        }
+        Ok(row)
     }
 
     fn write(&self, line: &mut Line<'_>) {

@@ -22,6 +22,7 @@ pub fn manifest(images: u64) -> Manifest {
         label: None,
         model: ModelId {
             sha256: "aa".into(),
+            identity: None,
             path: None,
         },
         reference: None,

@@ -45,6 +45,18 @@ fn stroke(style: usize, twins: usize) -> Stroke {
     }
 }
 
+impl Figure {
+    /// The dashes and gaps of a line, in pixels; none: solid.
+    pub(crate) fn dashes(&self, at: usize) -> &'static [f64] {
+        let style = self.series[at].style;
+        let twins = self.series[..at]
+            .iter()
+            .filter(|s| s.style == style)
+            .count();
+        stroke(style, twins).dash
+    }
+}
+
 /// Where things stand in a drawing, in pixels.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Frame {

@@ -32,6 +32,8 @@ pub struct CardModel {
     pub certificate: Option<CertificateFact>,
     /// The L-bound for the true class.
     pub l_bound: Option<f64>,
+    /// The attack that changes the class within the L-bound, and at which distance.
+    pub refuted: Option<(String, f64)>,
     /// What attacks made of it.
     pub adversarial: Vec<Adversarial>,
 }

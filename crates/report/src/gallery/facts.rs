@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use record::{CertifyRow, LboundRow};
 
 use crate::load::{LoadedLog, LoadedRows};
+use crate::sections::refuted::refuted_bounds;
 
 /// Model hash, data set, image.
 pub type Key<'a> = (&'a str, &'a str, u64);
@@ -17,6 +18,8 @@ pub struct Facts<'a> {
     /// With their sigma: a model may be certified at several.
     certificates: HashMap<OwnedKey<'a>, Vec<(Option<f64>, &'a CertifyRow)>>,
     l_bounds: HashMap<OwnedKey<'a>, &'a LboundRow>,
+    /// Attacks that change the class within the L-bound.
+    refuted: HashMap<OwnedKey<'a>, (String, f64)>,
 }
 
 impl<'a> Facts<'a> {
@@ -24,7 +27,7 @@ impl<'a> Facts<'a> {
     pub fn collect(logs: &'a [LoadedLog], wanted: &BTreeSet<u64>) -> Self {
         let mut facts = Self::default();
         for log in logs.iter().filter(|log| log.top_k() == 1) {
-            let (sha256, data) = (log.manifest.model.sha256.as_str(), log.data());
+            let (sha256, data) = (log.manifest.model.key(), log.data());
             match &log.rows {
                 LoadedRows::Certify(rows) => {
                     for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
@@ -37,6 +40,9 @@ impl<'a> Facts<'a> {
                     }
                 }
                 LoadedRows::Lbound(rows) => {
+                    for (idx, found) in refuted_bounds(log, logs) {
+                        facts.refuted.insert((sha256, data.clone(), idx), found);
+                    }
                     for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
                         facts.l_bounds.insert((sha256, data.clone(), row.idx), row);
                     }
@@ -52,6 +58,11 @@ impl<'a> Facts<'a> {
         let found = self.certificates.get(&(key.0, key.1.to_owned(), key.2))?;
         let at_sigma = found.iter().find(|(other, _)| *other == sigma);
         at_sigma.or_else(|| found.first()).map(|(_, row)| *row)
+    }
+
+    /// The attack that changes the class within the L-bound, and at which distance.
+    pub fn refuted(&self, key: Key<'_>) -> Option<(String, f64)> {
+        self.refuted.get(&(key.0, key.1.to_owned(), key.2)).cloned()
     }
 
     /// The L-bound for the true class.

@@ -110,7 +110,7 @@ fn card(
     for &(g, i) in places {
         let (path, gallery) = &galleries[g];
         let image = &gallery.images[i];
-        let sha256 = &gallery.model.sha256;
+        let sha256 = gallery.model.key();
         let (rank, name) = &names[sha256];
         if let (None, Some(found)) = (&noisy, &image.noisy) {
             noisy = Some((picture(path, &found.picture)?, gallery.sigma));
@@ -131,6 +131,7 @@ fn card(
                     correct: row.correct,
                 }),
                 l_bound: facts.l_bound((sha256, &data, idx)),
+                refuted: facts.refuted((sha256, &data, idx)),
                 adversarial: Vec::new(),
             }
         });
@@ -156,6 +157,12 @@ fn card(
                 difference,
             });
         }
+    }
+    // PGD before DDN, as the paper has it, in every card alike.
+    let place = |attack: &str| ["PGD", "DDN"].iter().position(|known| *known == attack);
+    for model in models.values_mut() {
+        let key = |found: &Adversarial| (place(&found.attack).unwrap_or(2), found.attack.clone());
+        model.adversarial.sort_by_key(key);
     }
     Ok(Card {
         data,
@@ -186,17 +193,12 @@ fn names(
     for (_, gallery) in galleries {
         if !models
             .iter()
-            .any(|found| found.model.sha256 == gallery.model.sha256)
+            .any(|found| found.model.key() == gallery.model.key())
         {
             models.push(gallery);
         }
     }
-    models.sort_by_key(|gallery| {
-        (
-            method_name(methods, &gallery.method).0,
-            &gallery.model.sha256,
-        )
-    });
+    models.sort_by_key(|gallery| (method_name(methods, &gallery.method).0, gallery.model.key()));
     let base = models.iter().map(|gallery| {
         gallery
             .label
@@ -209,7 +211,7 @@ fn names(
             let sigma = gallery
                 .sigma
                 .map(|sigma| ("σ".to_owned(), sigma.to_string()));
-            let model = gallery.model.sha256.chars().take(8).collect();
+            let model = gallery.model.key().chars().take(8).collect();
             sigma
                 .into_iter()
                 .chain([("model".to_owned(), model)])
@@ -221,7 +223,7 @@ fn names(
         .iter()
         .zip(names)
         .enumerate()
-        .map(|(rank, (gallery, name))| (gallery.model.sha256.clone(), (rank, name)))
+        .map(|(rank, (gallery, name))| (gallery.model.key().to_owned(), (rank, name)))
         .collect()
 }
 

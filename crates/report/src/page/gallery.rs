@@ -86,6 +86,9 @@ fn render_model(model: &CardModel, idx: u64) -> Markup {
                 @if let Some(noisy) = &model.noisy { "; under this noise " (noisy) }
                 "; " (certificate(model))
                 @if let Some(bound) = model.l_bound { "; L-bound " (format!("{bound:.3}")) }
+                @if let Some((attack, l2)) = &model.refuted {
+                    " " b.wrong { "refuted by " (attack) " at " (format!("{l2:.3}")) }
+                }
             }
             @for found in &model.adversarial { (attacked(found, &model.name, idx)) }
         }

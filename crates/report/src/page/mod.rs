@@ -13,6 +13,8 @@ use crate::table::Table;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
+/// So many warnings are shown at once; more can be unfolded.
+const FEW_WARNINGS: usize = 5;
 /// Nothing is fetched: the page shows what is in it and nothing else.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
                       script-src 'unsafe-inline'";
@@ -71,7 +73,8 @@ fn summary(report: &Report) -> Markup {
             (count(report.figures().count(), "figure")) "."
         }
         @if !report.warnings.is_empty() {
-            details.warnings open {
+            // Many of them would push the results off the first screen.
+            details.warnings open[report.warnings.len() <= FEW_WARNINGS] {
                 summary { (count(report.warnings.len(), "warning")) }
                 ul {
                     @for warning in &report.warnings { li { (warning) "." } }
@@ -131,12 +134,25 @@ fn figure_part(figure: &Figure, number: Option<usize>) -> Markup {
                 // One line alone needs no switch.
                 @for (at, series) in series.filter(|_| figure.series.len() > 1) {
                     button type="button" aria-pressed="true" data-series=(at)
-                        class={ "s" (series.style % COLOURS.len()) } { (series.name) }
+                        class={ "s" (series.style % COLOURS.len()) } {
+                        (line_sample(figure, at)) (series.name)
+                    }
                 }
             }
             figcaption {
                 (below("figures", &figure.id, &["svg", "png", "csv"], &figure.caption, &figure.guarantee))
             }
+        }
+    }
+}
+
+/// A piece of a line as it is drawn: there are fewer colours than lines, and dashes
+/// tell them apart.
+fn line_sample(figure: &Figure, at: usize) -> Markup {
+    let dashes: Vec<String> = figure.dashes(at).iter().map(f64::to_string).collect();
+    html! {
+        svg.sample viewBox="0 0 28 8" width="28" height="8" aria-hidden="true" {
+            path d="M0 4H28" stroke-width="3" stroke-dasharray=(dashes.join(" ")) {}
         }
     }
 }
@@ -182,4 +198,45 @@ fn figure_data(figure: &Figure) -> Value {
         })
         .collect();
     json!({ "frame": figure.frame(false), "x": axis(&figure.x), "y": axis(&figure.y), "series": series })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Series;
+
+    #[test]
+    fn issue_17_point_15_narrow_screens_scroll_rather_than_shrink() {
+        let narrow = STYLE.split_once("@media (max-width: 40rem)").unwrap().1;
+        let narrow = narrow.split_once("@media").unwrap().0;
+        // Names break instead of lying over numbers; figures keep their texts' size.
+        assert!(narrow.contains("overflow-wrap: anywhere"));
+        assert!(narrow.contains(".plot svg { min-width: 42rem; }"));
+        assert!(narrow.contains(".plot { overflow-x: auto;"));
+    }
+
+    #[test]
+    fn issue_17_point_19_chips_of_one_colour_have_different_dashes() {
+        let series = |style| Series {
+            name: String::new(),
+            style,
+            points: vec![],
+        };
+        let figure = Figure {
+            id: String::new(),
+            title: String::new(),
+            caption: String::new(),
+            guarantee: String::new(),
+            x: Axis::percent("x"),
+            y: Axis::percent("y"),
+            series: [0, COLOURS.len(), 0].map(series).into(),
+        };
+        let dashes: Vec<_> = (0..3).map(|at| figure.dashes(at)).collect();
+        assert!(dashes[0] != dashes[1] && dashes[0] != dashes[2]);
+        assert!(
+            line_sample(&figure, 1)
+                .into_string()
+                .contains("stroke-dasharray")
+        );
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use record::LogKind;
 
 use super::attacks::{Outcome, attack_rows, attacked, outcome};
+use super::refuted::{attacks_on, averages_something, refuted_bounds};
 use super::{Context, slug};
 use crate::ReportWarning;
 use crate::load::{LoadedLog, LoadedRows};
@@ -48,10 +49,7 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
     names::sort(methods, &mut logs);
     let mut lines: Vec<(&str, Line<'_>)> = Vec::new();
     for log in &logs {
-        let (model, procedure) = (
-            log.manifest.model.sha256.as_str(),
-            log.manifest.procedure.as_str(),
-        );
+        let (model, procedure) = (log.manifest.model.key(), log.manifest.procedure.as_str());
         let free = |line: &Line<'_>| match log.manifest.kind {
             LogKind::Lbound => line.lbound.is_none(),
             _ => !line.attacks.contains_key(procedure),
@@ -85,7 +83,7 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
         .map(|(name, (_, line))| {
             let mut row = vec![Cell::Text(name.clone())];
             if has_lbound {
-                row.extend(lbound_cells(line.lbound));
+                row.extend(lbound_cells(context, line));
             }
             for procedure in &procedures {
                 row.extend(attack_cells(
@@ -136,6 +134,8 @@ fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
     let mut columns = vec![Column::text("model")];
     if has_lbound {
         columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, entries > 0")));
+        let refuted = Column::new("refuted", Format::Percent, Best::None);
+        columns.push(refuted.under("L-bound, entries > 0"));
         columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, all images")));
     }
     for procedure in procedures {
@@ -168,19 +168,34 @@ fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) 
     }
     if has_lbound {
         caption += " L-bound: once over its positive entries, as in the paper, once over all images \
-                    with 0 where another class is ahead; its guarantee is approximate.";
+                    with 0 where another class is ahead; its guarantee is approximate. Refuted: \
+                    the share (%) of positive entries within which one of these attacks changes \
+                    the class; then the model is no Gaussian average there, and its L-bounds (†) \
+                    promise nothing. Neither these nor those of models that were never smoothed \
+                    are ranked.";
     }
     caption
 }
 
-fn lbound_cells(log: Option<&LoadedLog>) -> [Cell; 4] {
-    let Some(LoadedRows::Lbound(rows)) = log.map(|log| &log.rows) else {
-        return [const { Cell::Missing }; 4];
+fn lbound_cells(context: &Context<'_>, line: &Line<'_>) -> [Cell; 5] {
+    let Some((log, LoadedRows::Lbound(rows))) = line.lbound.map(|log| (log, &log.rows)) else {
+        return [const { Cell::Missing }; 5];
     };
+    let refuted = refuted_bounds(log, context.logs).len();
+    let ranked = averages_something(&log.manifest.method);
     let mut all: Vec<f64> = rows.iter().map(|row| row.radius.max(0.0)).collect();
     all.sort_unstable_by(f64::total_cmp);
     let positive = &all[all.partition_point(|&radius| radius <= 0.0)..];
-    [median(positive), mean(positive), median(&all), mean(&all)].map(Cell::number)
+    let [a, b, c, d] = [median(positive), mean(positive), median(&all), mean(&all)].map(|value| {
+        match (Cell::number(value), ranked) {
+            (Cell::Number(value), _) if refuted > 0 => Cell::Refuted(value),
+            (Cell::Number(value), false) => Cell::Unranked(value),
+            (cell, _) => cell,
+        }
+    });
+    let share = (!positive.is_empty()).then(|| refuted as f64 / positive.len() as f64);
+    let attacked = attacks_on(log, context.logs).next().is_some();
+    [a, b, Cell::number(share.filter(|_| attacked)), c, d]
 }
 
 fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&LoadedLog>) -> [Cell; 3] {
@@ -198,10 +213,8 @@ fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&LoadedLog>) 
     let (middle, average) = match context.options.attacks {
         AttackConvention::Successes => (median(&distances), mean(&distances)),
         AttackConvention::Paper => {
-            // The lower of two middle values, as in the summary of `attack`.
             let all = paper_distances(log);
-            let lower = all.get(all.len().saturating_sub(1) / 2);
-            (lower.copied(), mean(&all))
+            (median(&all), mean(&all))
         }
     };
     [middle, average, success].map(Cell::number)

@@ -166,11 +166,14 @@ fn accuracy_table(
 ) -> Table {
     let denominator = context.options.denominator;
     let mut columns = vec![Column::text("model")];
-    columns.extend(radius_columns(radii, Best::High));
+    let comparable = comparable(group);
+    let rank = |best| if comparable { best } else { Best::None };
+    columns.extend(radius_columns(radii, rank(Best::High)));
     columns.extend([
-        Column::new("ACR", Format::Fixed(3), Best::High),
-        Column::new("abstained", Format::Percent, Best::Low),
+        Column::new("ACR", Format::Fixed(3), rank(Best::High)),
+        Column::new("abstained", Format::Percent, rank(Best::Low)),
         Column::new("clean", Format::Percent, Best::High),
+        Column::text("n"),
         Column::new("images", Format::Fixed(0), Best::None),
     ]);
     let row = |at: usize| {
@@ -186,6 +189,7 @@ fn accuracy_table(
             curve.abstained as f64 / curve.images as f64,
         )));
         row.push(Cell::number(clean_accuracy(context, group.logs[at])));
+        row.push(samples_allowed(group.logs[at]).map_or(Cell::Missing, Cell::Text));
         row.push(Cell::Number(curve.images as f64));
         row
     };
@@ -196,12 +200,38 @@ fn accuracy_table(
             "Share of {} that is right, not abstained on, and certified at least to the radius. \
              ACR is the mean of radius*correct over all images; clean is the accuracy of the model \
              as it is used (one pass for a deterministic one, its noise average for a stochastic \
-             one, from an L-bound or attack log). Best in bold.",
-            of_what(denominator)
+             one, from an L-bound or attack log); n is the number of noise samples an image gets. \
+             {}",
+            of_what(denominator),
+            ranked(comparable)
         ),
         guarantee: group.guarantee(),
         columns,
         rows: (0..curves.len()).map(row).collect(),
+    }
+}
+
+/// How many noise samples an image gets: `1000`, or `≤ 10000` where it may stop early.
+fn samples_allowed(log: &LoadedLog) -> Option<String> {
+    let n = log.setting("n")?;
+    Some(match log.manifest.procedure.as_str() {
+        "anytime" => format!("≤ {n}"),
+        _ => n.to_string(),
+    })
+}
+
+/// Whether all logs had the same number of samples: with more of them radii grow,
+/// whatever the model.
+fn comparable(group: &Group<'_>) -> bool {
+    let known = group.logs.iter().filter_map(|log| samples_allowed(log));
+    let known: std::collections::BTreeSet<String> = known.collect();
+    known.len() <= 1
+}
+
+fn ranked(comparable: bool) -> &'static str {
+    match comparable {
+        true => "Best in bold.",
+        false => "Runs of different n are not ranked: radii grow with n, whatever the model.",
     }
 }
 
@@ -217,7 +247,7 @@ fn clean_accuracy(context: &Context<'_>, log: &LoadedLog) -> Option<f64> {
         return share(right.count(), rows.len());
     }
     let same = |other: &&LoadedLog| {
-        other.manifest.model.sha256 == log.manifest.model.sha256
+        other.manifest.model.key() == log.manifest.model.key()
             && other.data() == log.data()
             && other.top_k() == log.top_k()
             && (!averages || other.setting("samples").is_none_or(|samples| samples > 1.0))
@@ -263,9 +293,13 @@ fn high_probability_table(
         }));
         row
     };
+    let best = match comparable(group) {
+        true => Best::High,
+        false => Best::None,
+    };
     let columns = [Column::text("model")]
         .into_iter()
-        .chain(radius_columns(radii, Best::High));
+        .chain(radius_columns(radii, best));
     Table {
         id: format!("high-probability-{}", group.slug),
         title: format!("High-probability certified accuracy (%): {}", group.title),

@@ -53,7 +53,7 @@ pub fn table(context: &Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) -> O
     procedures.dedup();
     let mut models: Vec<(&str, &LoadedLog)> = Vec::new();
     for &log in &logs {
-        let hash = log.manifest.model.sha256.as_str();
+        let hash = log.manifest.model.key();
         if models.iter().all(|(known, _)| *known != hash) {
             models.push((hash, log));
         }
@@ -62,7 +62,7 @@ pub fn table(context: &Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) -> O
     let names = names::names(methods, &named);
     let of = |model: usize, procedure: &str| {
         let mut found = logs.iter().filter(|log| {
-            log.manifest.model.sha256 == models[model].0 && log.manifest.procedure == procedure
+            log.manifest.model.key() == models[model].0 && log.manifest.procedure == procedure
         });
         // Two logs of the same model and attack cannot be told apart here.
         found.next().filter(|_| found.next().is_none())

@@ -175,7 +175,7 @@ fn distances(context: &Context<'_>, group: &Group<'_>) -> Figure {
             .manifest
             .reference
             .as_ref()
-            .map(|model| model.sha256.clone());
+            .map(|model| model.key().to_owned());
         references
             .entry(reference.unwrap_or_default())
             .or_insert(log);

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod distances;
 pub mod fidelity;
 pub mod records;
+pub mod refuted;
 pub mod samples;
 pub mod timing;
 pub mod training;

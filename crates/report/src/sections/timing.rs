@@ -77,7 +77,7 @@ fn classify_seconds(log: &LoadedLog, all: &[LoadedLog]) -> Option<f64> {
         return mean(&seconds);
     }
     let same = |other: &&LoadedLog| {
-        other.manifest.model.sha256 == log.manifest.model.sha256 && other.data() == log.data()
+        other.manifest.model.key() == log.manifest.model.key() && other.data() == log.data()
     };
     all.iter().filter(same).find_map(|other| match &other.rows {
         LoadedRows::Lbound(rows) => {

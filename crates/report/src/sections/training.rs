@@ -95,7 +95,7 @@ pub fn section(context: &mut Context<'_>, runs: &[RunRecord]) -> Option<Section>
                     .manifest
                     .model
                     .as_ref()
-                    .map(|model| model.sha256.clone());
+                    .map(|model| model.key().to_owned());
                 let key = model.unwrap_or_else(|| run.path.display().to_string());
                 series.push(Series {
                     name: name.clone(),

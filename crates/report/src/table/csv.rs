@@ -1,6 +1,6 @@
 //! Comma-separated values, numbers in full precision.
 
-use super::{Cell, Table};
+use super::{Cell, Format, Table};
 use crate::statistics::Interval;
 
 impl Table {
@@ -16,7 +16,11 @@ impl Table {
             .collect();
         let mut heads = Vec::new();
         for (column, &interval) in self.columns.iter().zip(&intervals) {
-            let head = column.full_head();
+            // People read percent, programs shares of 1: the heading says which.
+            let head = match column.format {
+                Format::Percent => format!("{} (share)", column.full_head()),
+                _ => column.full_head(),
+            };
             heads.push(quote(&head));
             if interval {
                 heads.extend(["low", "high"].map(|end| quote(&format!("{head} {end}"))));
@@ -28,7 +32,9 @@ impl Table {
             for (cell, &interval) in row.iter().zip(&intervals) {
                 match cell {
                     Cell::Text(text) => cells.push(quote(text)),
-                    Cell::Number(value) => cells.push(record::format_number(*value)),
+                    Cell::Number(value) | Cell::Unranked(value) | Cell::Refuted(value) => {
+                        cells.push(record::format_number(*value))
+                    }
                     Cell::Interval(Interval { value, low, high }) => {
                         cells.extend([*value, *low, *high].map(record::format_number));
                     }
@@ -49,5 +55,32 @@ pub fn quote(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::{Best, Cell, Column, Format, Table};
+
+    #[test]
+    fn issue_17_point_17_headings_of_shares_say_so() {
+        let table = Table {
+            id: String::new(),
+            title: String::new(),
+            caption: String::new(),
+            guarantee: String::new(),
+            columns: vec![
+                Column::text("model"),
+                Column::new("clean", Format::Percent, Best::High),
+                Column::new("ACR", Format::Fixed(3), Best::High),
+            ],
+            rows: vec![vec![
+                Cell::Text("heat".into()),
+                Cell::Number(0.5),
+                Cell::Refuted(0.25),
+            ]],
+        };
+        assert_eq!(table.to_csv(), "model,clean (share),ACR\nheat,0.5,0.25\n");
+        assert!(table.to_markdown().contains("| 50.0 | 0.250† |"));
     }
 }

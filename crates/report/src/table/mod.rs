@@ -37,8 +37,8 @@ impl Format {
     /// The number as text.
     pub fn show(self, value: f64) -> String {
         match self {
-            Self::Percent => format!("{:.1}", 100.0 * value),
-            Self::Fixed(digits) => format!("{value:.digits$}"),
+            Self::Percent => fixed(100.0 * value, 1),
+            Self::Fixed(digits) => fixed(value, digits),
             Self::Plain => record::format_number(value),
             Self::Short if value == 0.0 || !value.is_finite() => format!("{value}"),
             Self::Short => {
@@ -47,6 +47,15 @@ impl Format {
                 format!("{value:.digits$}")
             }
         }
+    }
+}
+
+/// So many digits behind the point; what rounds to zero is no less than zero.
+fn fixed(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.strip_prefix('-') {
+        Some(zero) if zero.bytes().all(|byte| matches!(byte, b'0' | b'.')) => zero.to_owned(),
+        _ => text,
     }
 }
 
@@ -104,6 +113,10 @@ pub enum Cell {
     Text(String),
     /// A number.
     Number(f64),
+    /// A number that is not ranked beside the others.
+    Unranked(f64),
+    /// A number that the records themselves refute: marked, and not ranked.
+    Refuted(f64),
     /// A number with its confidence interval.
     Interval(Interval),
     /// Not measured.
@@ -121,7 +134,8 @@ impl Cell {
     fn show(&self, format: Format) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Number(value) => format.show(*value),
+            Self::Number(value) | Self::Unranked(value) => format.show(*value),
+            Self::Refuted(value) => format!("{}†", format.show(*value)),
             Self::Interval(interval) => {
                 let signed = |value: f64| {
                     let text = format.show(value.abs());
@@ -138,11 +152,20 @@ impl Cell {
         }
     }
 
+    /// The number, ranked or not.
     fn value(&self) -> Option<f64> {
         match self {
-            Self::Number(value) => Some(*value),
+            Self::Number(value) | Self::Unranked(value) | Self::Refuted(value) => Some(*value),
             Self::Interval(interval) => Some(interval.value),
             Self::Text(_) | Self::Missing => None,
+        }
+    }
+
+    /// The number, if it is ranked.
+    fn ranked(&self) -> Option<f64> {
+        match self {
+            Self::Unranked(_) | Self::Refuted(_) => None,
+            other => other.value(),
         }
     }
 }
@@ -177,7 +200,7 @@ impl Table {
         let mut values: Vec<f64> = self
             .rows
             .iter()
-            .filter_map(|row| row[column].value())
+            .filter_map(|row| row[column].ranked())
             .collect();
         values.sort_unstable_by(f64::total_cmp);
         let best = match best {
@@ -185,7 +208,7 @@ impl Table {
             Best::Low if values.len() > 1 => values.first(),
             _ => None,
         };
-        let bold = best.is_some_and(|&best| cell.value().is_some() && format.show(best) == text);
+        let bold = best.is_some_and(|&best| cell.ranked().is_some() && format.show(best) == text);
         (text, bold)
     }
 

@@ -87,6 +87,7 @@ fn model(method: &str) -> ModelId {
     );
     ModelId {
         sha256,
+        identity: None,
         path: Some(format!("runs/{method}/model.safetensors")),
     }
 }
