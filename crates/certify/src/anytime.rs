@@ -1,7 +1,6 @@
 //! Anytime certificates: when to look, and when to stop.
 
 use crate::plan::{Certify, StopRule};
-use crate::radius::cohen;
 use crate::statistics::ConfidenceSequence;
 
 /// The answer to "is the radius at least R?".
@@ -39,7 +38,7 @@ pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>)
     };
     let sequence = ConfidenceSequence::new(plan.alpha);
     let p_lower = sequence.lower(n_a.into(), n.into());
-    let radius = cohen(plan.sigma, p_lower);
+    let radius = plan.smoothing.radius(p_lower);
     // p_lower at the cap, if the remaining samples hit at this rate
     let remaining = f64::from(plan.n - n);
     let at_cap = |rate: f64| {
@@ -48,7 +47,7 @@ pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>)
     };
     match goal {
         StopRule::Radius(goal) => {
-            let reaches = |p: f64| p > 0.5 && cohen(plan.sigma, p) >= goal;
+            let reaches = |p: f64| p > 0.5 && plan.smoothing.radius(p) >= goal;
             if reaches(p_lower) {
                 (true, Some(Decision::AtLeast))
             } else if !reaches(sequence.upper(n_a.into(), n.into())) {
@@ -61,7 +60,8 @@ pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>)
             let share = (f64::from(n_a) + 1.0) / (f64::from(n) + 2.0);
             let error = (share * (1.0 - share) / f64::from(n)).sqrt();
             let rate = (share + 2.0 * error).min(1.0);
-            (cohen(plan.sigma, at_cap(rate)) - radius <= tolerance, None)
+            let gain = plan.smoothing.radius(at_cap(rate)) - radius;
+            (gain <= tolerance, None)
         }
     }
 }

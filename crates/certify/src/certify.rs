@@ -7,7 +7,7 @@ use crate::anytime::{Decision, look, next_check};
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{Certify, Select};
-use crate::radius::{cohen, lecuyer, li};
+use crate::radius::{lecuyer, li};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use network::logits::{argmax, in_top_k, top_k};
 
@@ -16,7 +16,7 @@ use network::logits::{argmax, in_top_k, top_k};
 pub struct Certificate {
     /// The certified class; `None`: abstained.
     pub predict: Option<usize>,
-    /// The certified L2 radius, 0 where abstained.
+    /// The certified radius in the norm of the noise, 0 where abstained.
     pub radius: f64,
     /// Hits.
     pub n_a: u32,
@@ -184,15 +184,16 @@ impl<'p> Certifier<'p> {
     fn certificate(&self) -> Certificate {
         let (plan, n) = (self.plan, self.n);
         let p_lower = plan.p_lower(self.n_a, n);
+        let sigma = plan.smoothing.sigma();
         Certificate {
             predict: (p_lower > 0.5).then_some(self.chosen[0]),
-            radius: cohen(plan.sigma, p_lower),
+            radius: plan.smoothing.radius(p_lower),
             n_a: self.n_a,
             n,
             p_lower,
             p_correct_lower: plan.p_lower(self.n_label, n),
-            lecuyer: lecuyer(plan.sigma, p_lower),
-            li: li(plan.sigma, p_lower),
+            lecuyer: lecuyer(sigma, p_lower),
+            li: li(sigma, p_lower),
             decision: self.decision,
         }
     }

@@ -1,14 +1,15 @@
 //! PREDICT: the class of the smoothed classifier, or an abstention.
 
-use network::{Classify, Images, Noise, Purpose};
+use network::{Classify, Images, Purpose};
 
 use settings::settings;
 
 use crate::CertifyError;
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
-use crate::plan::{check_alpha, check_sigma, smallest};
+use crate::plan::{check_alpha, smallest};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use crate::smoothing::Smoothing;
 use crate::statistics::binomial_test;
 use network::logits::{argmax, top_k};
 
@@ -24,10 +25,10 @@ settings! {
 }
 
 impl PredictParams {
-    /// The plan at this noise level.
-    pub fn plan(&self, sigma: f64, seed: u64) -> Predict {
+    /// The plan for this noise.
+    pub fn plan(&self, smoothing: Smoothing, seed: u64) -> Predict {
         Predict {
-            sigma,
+            smoothing,
             n: self.samples,
             alpha: self.alpha,
             seed,
@@ -41,8 +42,8 @@ impl PredictParams {
 /// probability at most `alpha`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predict {
-    /// Standard deviation of the noise, in units of pixels scaled to [0, 1].
-    pub sigma: f64,
+    /// The noise.
+    pub smoothing: Smoothing,
     /// Votes.
     pub n: u32,
     /// Failure probability.
@@ -52,17 +53,16 @@ pub struct Predict {
 }
 
 impl Predict {
-    /// The defaults at this sigma.
-    pub fn new(sigma: f64) -> Self {
-        PredictParams::default().plan(sigma, 0)
+    /// The defaults for this noise.
+    pub fn new(smoothing: Smoothing) -> Self {
+        PredictParams::default().plan(smoothing, 0)
     }
 
     /// Refuses what makes no sense.
     ///
     /// # Errors
-    /// Sigma or alpha out of range; an `n` at which even unanimity abstains.
+    /// Alpha out of range; an `n` at which even unanimity abstains.
     pub fn check(&self) -> Result<(), CertifyError> {
-        check_sigma(self.sigma)?;
         check_alpha(self.alpha)?;
         let enough = |n: u32| binomial_test(n.into(), n.into()) <= self.alpha;
         if self.n > 0 && enough(self.n) {
@@ -171,14 +171,11 @@ struct Votes<'p> {
 
 impl Task for Votes<'_> {
     fn request(&self) -> Option<Request> {
-        let Predict { sigma, n, seed, .. } = *self.plan;
-        let noise = Noise {
-            seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        };
-        (self.n < n).then(|| Request {
-            noise,
+        let Predict {
+            smoothing, n, seed, ..
+        } = self.plan;
+        (self.n < *n).then(|| Request {
+            noise: smoothing.noise(*seed, Purpose::Prediction),
             first: self.n,
             count: n - self.n,
         })

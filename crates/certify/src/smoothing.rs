@@ -3,23 +3,18 @@
 use std::fmt;
 
 use network::{Noise, Purpose};
-use settings::{SettingError, choices};
+use record::{NoiseLaw, Norm, SmoothingId};
 
+use crate::CertifyError;
 use crate::plan::check_sigma;
 use crate::radius;
 
-choices! {
-    /// The norm of the perturbations that a radius bounds.
-    pub enum Norm {
-        /// Euclidean.
-        L2 = "l2",
-    }
-}
-
-/// Gaussian smoothing: the noise, the norm in which its certificates hold, and
-/// the radius that a lower bound on a class's probability gives.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The noise, the norm in which its certificates hold, and the radius that a
+/// lower bound on a class's probability gives.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Smoothing {
+    noise: NoiseLaw,
+    /// Standard deviation.
     sigma: f64,
 }
 
@@ -28,9 +23,12 @@ impl Smoothing {
     ///
     /// # Errors
     /// A level that is not a positive number.
-    pub fn gaussian(sigma: f64) -> Result<Self, SettingError> {
+    pub fn gaussian(sigma: f64) -> Result<Self, CertifyError> {
         check_sigma(sigma)?;
-        Ok(Self { sigma })
+        Ok(Self {
+            noise: NoiseLaw::Gaussian,
+            sigma,
+        })
     }
 
     /// Standard deviation of the noise.
@@ -40,27 +38,41 @@ impl Smoothing {
 
     /// The norm of its radii.
     pub fn norm(&self) -> Norm {
-        Norm::L2
+        match self.noise {
+            NoiseLaw::Gaussian => Norm::L2,
+        }
+    }
+
+    /// Noise and norm, as records have them.
+    pub fn id(&self) -> SmoothingId {
+        SmoothingId {
+            noise: self.noise,
+            norm: self.norm(),
+        }
     }
 
     /// The certified radius of a class whose probability under the noise is at
     /// least `p_lower` (Cohen et al.); 0 for at most 1/2.
     pub fn radius(&self, p_lower: f64) -> f64 {
-        radius::cohen(self.sigma, p_lower)
+        match self.noise {
+            NoiseLaw::Gaussian => radius::cohen(self.sigma, p_lower),
+        }
     }
 
     /// The noise itself.
     pub fn noise(&self, seed: u64, purpose: Purpose) -> Noise {
-        Noise {
-            seed,
-            purpose,
-            sigma: self.sigma,
+        match self.noise {
+            NoiseLaw::Gaussian => Noise {
+                seed,
+                purpose,
+                sigma: self.sigma,
+            },
         }
     }
 }
 
 impl fmt::Display for Smoothing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gaussian noise of sigma {}", self.sigma)
+        write!(f, "{} noise of sigma {}", self.noise, self.sigma)
     }
 }

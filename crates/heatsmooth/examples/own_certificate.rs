@@ -9,7 +9,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use heatsmooth::certify::{Certify, CertifyOutcome, certify_all};
+use heatsmooth::certify::{Certify, CertifyOutcome, Smoothing, certify_all};
 use heatsmooth::network::Images;
 use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, Row};
 use heatsmooth::{
@@ -66,7 +66,7 @@ impl Measurement for Linf {
     }
 
     fn sigma(&self) -> Option<f64> {
-        Some(self.plan.sigma)
+        Some(self.plan.smoothing.sigma())
     }
 
     fn seed(&self) -> u64 {
@@ -140,9 +140,10 @@ fn main() -> Result<(), Error> {
     let digits = DataSource::named("digits");
     let (split, images) = (SplitChoice::default(), ImageChoice::first(100));
     let subject = Subject::open(&model, &digits, &split, &images, &Device::cpu(None)?)?;
+    let smoothing = Smoothing::gaussian(subject.sigma(None)?)?;
     let plan = Certify {
         n: 1000,
-        ..Certify::new(subject.sigma(None)?)
+        ..Certify::new(smoothing)
     };
     let log = Path::new("example/linf.tsv");
     print!("{}", measure(&Linf { plan }, &subject, log, &mut Quiet)?);

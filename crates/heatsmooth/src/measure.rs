@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use network::Images;
-use record::{Guarantee, Log, Manifest, ModelId, Row};
+use record::{Guarantee, Log, Manifest, ModelId, Row, SmoothingId};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -30,6 +30,12 @@ pub trait Measurement {
 
     /// Noise std in units of pixels scaled to [0, 1]; `None`: without noise.
     fn sigma(&self) -> Option<f64>;
+
+    /// Which noise, and the norm of radii; Gaussian and L2 unless it says
+    /// otherwise.
+    fn smoothing(&self) -> Option<SmoothingId> {
+        self.sigma().map(|_| SmoothingId::default())
+    }
 
     /// Seed of all noise.
     fn seed(&self) -> u64;
@@ -221,6 +227,7 @@ fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Manifest {
         data: data_id(&subject.dataset),
         selection: subject.selection,
         sigma: measurement.sigma(),
+        smoothing: measurement.smoothing(),
         seed: measurement.seed(),
         guarantee: measurement.guarantee(),
         configuration: measurement.settings(),

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use attack::{Ddn, DdnParams, Pgd, PgdParams};
-use certify::{CertifyParams, FidelityParams, LBoundParams};
+use certify::{CertifyParams, FidelityParams, LBoundParams, Smoothing};
 use record::MethodInfo;
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values};
@@ -228,9 +228,9 @@ impl Registry {
                     wants_reference: false,
                     fields: || with_noise(CertifyParams::fields()),
                     run: |values, context, subject, log, observer| {
-                        let sigma = level(values, subject)?;
+                        let smoothing = Smoothing::gaussian(level(values, subject)?)?;
                         let params = CertifyParams::read(values)?;
-                        let certified = Certified::new(sigma, params, context.seed)?;
+                        let certified = Certified::new(smoothing, params, context.seed)?;
                         measure(&certified, subject, log, observer)
                     },
                     cost: |values| number(values, "n", 1e4),
@@ -241,14 +241,10 @@ impl Registry {
                     wants_reference: false,
                     fields: || with_noise(LBoundParams::fields()),
                     run: |values, context, subject, log, observer| {
-                        let (sigma, params) =
-                            (level(values, subject)?, LBoundParams::read(values)?);
-                        measure(
-                            &Bounded::new(sigma, &params, context.seed),
-                            subject,
-                            log,
-                            observer,
-                        )
+                        let smoothing = Smoothing::gaussian(level(values, subject)?)?;
+                        let params = LBoundParams::read(values)?;
+                        let bounded = Bounded::new(smoothing, &params, context.seed);
+                        measure(&bounded, subject, log, observer)
                     },
                     cost: |values| number(values, "samples", 1.0).max(1.0),
                 },

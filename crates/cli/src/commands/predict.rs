@@ -8,8 +8,8 @@ use heatsmooth::certify::{Predict, Prediction};
 use heatsmooth::measurements::NoiseLevel;
 use heatsmooth::settings::{Field, SettingError, Settings, settings};
 use heatsmooth::{
-    LBOUND_GUARANTEE, Model, ModelSource, PredictParams, Registry, Weights, answer, data, vote,
-    vote_guarantee,
+    LBOUND_GUARANTEE, Model, ModelSource, PredictParams, Registry, Smoothing, Weights, answer,
+    data, vote, vote_guarantee,
 };
 use serde_json::json;
 
@@ -176,7 +176,7 @@ fn plan(
         samples,
         alpha: options.alpha.unwrap_or(defaults.alpha),
     };
-    let plan = params.plan(sigma, seed);
+    let plan = params.plan(Smoothing::gaussian(sigma)?, seed);
     plan.check()?;
     Ok(Some(plan))
 }

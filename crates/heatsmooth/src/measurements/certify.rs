@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use certify::{Certify, CertifyOutcome, CertifyParams, Decision, certify_all};
+use certify::{Certify, CertifyOutcome, CertifyParams, Decision, Smoothing, certify_all};
 use network::Images;
-use record::{CertifyRow, Guarantee};
+use record::{CertifyRow, Guarantee, SmoothingId};
 use serde_json::{Value, json};
 
 use super::percent;
@@ -16,7 +16,7 @@ use crate::subject::Subject;
 /// Radii in units of sigma at which a summary gives certified accuracy.
 const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
-/// Certified L2 radii of the smoothed classifier (Cohen et al.).
+/// Certified radii of the smoothed classifier (Cohen et al.).
 #[derive(Clone, Debug)]
 pub struct Certified {
     params: CertifyParams,
@@ -24,12 +24,12 @@ pub struct Certified {
 }
 
 impl Certified {
-    /// At this noise level.
+    /// With this noise.
     ///
     /// # Errors
     /// Settings that contradict each other.
-    pub fn new(sigma: f64, params: CertifyParams, seed: u64) -> Result<Self, Error> {
-        let plan = params.plan(sigma, seed)?;
+    pub fn new(smoothing: Smoothing, params: CertifyParams, seed: u64) -> Result<Self, Error> {
+        let plan = params.plan(smoothing, seed)?;
         Ok(Self { params, plan })
     }
 }
@@ -46,7 +46,11 @@ impl Measurement for Certified {
     }
 
     fn sigma(&self) -> Option<f64> {
-        Some(self.plan.sigma)
+        Some(self.plan.smoothing.sigma())
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(self.plan.smoothing.id())
     }
 
     fn seed(&self) -> u64 {
@@ -88,7 +92,7 @@ impl Measurement for Certified {
     }
 
     fn summary(&self, rows: &[CertifyRow]) -> CertifiedFigures {
-        CertifiedFigures::new(self.plan.sigma, rows)
+        CertifiedFigures::new(self.plan.smoothing.sigma(), rows)
     }
 }
 

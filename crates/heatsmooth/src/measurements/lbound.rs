@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use certify::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all};
+use certify::{Bound, Centre, LBound, LBoundParams, LBoundSummary, Smoothing, lbound_all};
 use network::Images;
-use record::{Guarantee, LboundRow};
+use record::{Guarantee, LboundRow, SmoothingId};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -19,10 +19,10 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// At this noise level.
-    pub fn new(sigma: f64, params: &LBoundParams, seed: u64) -> Self {
+    /// For an average over this noise.
+    pub fn new(smoothing: Smoothing, params: &LBoundParams, seed: u64) -> Self {
         Self {
-            plan: params.plan(sigma, seed),
+            plan: params.plan(smoothing, seed),
         }
     }
 }
@@ -36,7 +36,11 @@ impl Measurement for Bounded {
     }
 
     fn sigma(&self) -> Option<f64> {
-        Some(self.plan.sigma)
+        Some(self.plan.smoothing.sigma())
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(self.plan.smoothing.id())
     }
 
     fn seed(&self) -> u64 {

@@ -7,8 +7,8 @@ use std::path::Path;
 use heatsmooth::measurements::{Bounded, Certified};
 use heatsmooth::{
     CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, Job, LBoundParams,
-    MethodChoice, ModelSource, Observer, Quiet, Split, SplitChoice, StartFrom, Subject, Training,
-    fit, measure,
+    MethodChoice, ModelSource, Observer, Quiet, Smoothing, Split, SplitChoice, StartFrom, Subject,
+    Training, fit, measure,
 };
 
 /// Stops after so many reports of progress.
@@ -106,7 +106,8 @@ fn a_log_that_was_stopped_ends_with_the_same_rows() {
         n: 100,
         ..CertifyParams::default()
     };
-    let certified = Certified::new(sigma, params, 0).unwrap();
+    let smoothing = Smoothing::gaussian(sigma).unwrap();
+    let certified = Certified::new(smoothing.clone(), params, 0).unwrap();
     let rows = |log: &Path| {
         let text = std::fs::read_to_string(log).unwrap();
         let cut = |line: &str| {
@@ -128,7 +129,7 @@ fn a_log_that_was_stopped_ends_with_the_same_rows() {
     assert_eq!(rows(&whole), rows(&parts));
 
     // Another measurement does not go into the log.
-    let bounded = Bounded::new(sigma, &LBoundParams::default(), 0);
+    let bounded = Bounded::new(smoothing, &LBoundParams::default(), 0);
     assert!(measure(&bounded, &subject, &whole, &mut Quiet).is_err());
     let error = measure(&bounded, &subject, Path::new("log.txt"), &mut Quiet).err();
     assert!(error.unwrap().to_string().contains("out is `log.txt`"));
