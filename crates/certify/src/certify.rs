@@ -71,7 +71,8 @@ pub fn certify_all(
     batch: usize,
     observer: &mut (impl OutcomeObserver<CertifyOutcome> + ?Sized),
 ) -> Result<(), CertifyError> {
-    plan.check(model.classes())?;
+    plan.check(model)?;
+    let loss = plan.smoothing.total_variation(model.input().len());
     let map = |finished: Finished<Certifier<'_>>| {
         let Finished {
             image,
@@ -97,19 +98,23 @@ pub fn certify_all(
     sample_all(
         model,
         images,
-        &mut Plan(plan),
+        &mut Plan { plan, loss },
         batch,
         &mut Mapped { observer, map },
     )
 }
 
-struct Plan<'p>(&'p Certify);
+struct Plan<'p> {
+    plan: &'p Certify,
+    /// What is taken off lower bounds.
+    loss: f64,
+}
 
 impl<'p> Start for Plan<'p> {
     type Task = Certifier<'p>;
 
     fn first_request(&self) -> u32 {
-        let plan = self.0;
+        let plan = self.plan;
         if plan.selects_by_noise() {
             plan.n0
         } else {
@@ -122,7 +127,10 @@ impl<'p> Start for Plan<'p> {
         images
             .iter()
             .zip(rows)
-            .map(|(image, row)| Ok(Certifier::new(self.0, image, row)))
+            .map(|(image, row)| {
+                self.plan.smoothing.check(image)?;
+                Ok(Certifier::new(self, image, row))
+            })
             .collect()
     }
 }
@@ -130,6 +138,7 @@ impl<'p> Start for Plan<'p> {
 /// The work on one image.
 struct Certifier<'p> {
     plan: &'p Certify,
+    loss: f64,
     label: usize,
     clean: usize,
     /// S: the chosen class, or the paper's top k; empty while it is being chosen.
@@ -146,7 +155,8 @@ struct Certifier<'p> {
 }
 
 impl<'p> Certifier<'p> {
-    fn new(plan: &'p Certify, image: &Image, clean_logits: &[f32]) -> Self {
+    fn new(plan: &Plan<'p>, image: &Image, clean_logits: &[f32]) -> Self {
+        let Plan { plan, loss } = *plan;
         let chosen = match plan.select {
             _ if plan.follows_label() => vec![image.label],
             Select::Clean => top_k(clean_logits, plan.top_k),
@@ -154,6 +164,7 @@ impl<'p> Certifier<'p> {
         };
         Self {
             plan,
+            loss,
             label: image.label,
             clean: argmax(clean_logits),
             votes: if chosen.is_empty() {
@@ -181,9 +192,14 @@ impl<'p> Certifier<'p> {
         }
     }
 
+    /// The lower bound after so many hits in all samples.
+    fn p_lower(&self, hits: u32) -> f64 {
+        (self.plan.p_lower(hits, self.n) - self.loss).max(0.0)
+    }
+
     fn certificate(&self) -> Certificate {
         let (plan, n) = (self.plan, self.n);
-        let p_lower = plan.p_lower(self.n_a, n);
+        let p_lower = self.p_lower(self.n_a);
         let sigma = plan.smoothing.sigma();
         Certificate {
             predict: (p_lower > 0.5).then_some(self.chosen[0]),
@@ -191,7 +207,7 @@ impl<'p> Certifier<'p> {
             n_a: self.n_a,
             n,
             p_lower,
-            p_correct_lower: plan.p_lower(self.n_label, n),
+            p_correct_lower: self.p_lower(self.n_label),
             lecuyer: lecuyer(sigma, p_lower),
             li: li(sigma, p_lower),
             decision: self.decision,
@@ -199,7 +215,7 @@ impl<'p> Certifier<'p> {
     }
 
     fn correct(&self) -> bool {
-        self.chosen.contains(&self.label) && self.plan.p_lower(self.n_a, self.n) > 0.5
+        self.chosen.contains(&self.label) && self.p_lower(self.n_a) > 0.5
     }
 }
 
@@ -238,7 +254,7 @@ impl Task for Certifier<'_> {
         self.n_a += u32::from(self.is_hit(logits));
         self.n_label += u32::from(in_top_k(logits, self.label, self.plan.top_k));
         if self.n == self.check {
-            (self.finished, self.decision) = look(self.plan, self.n_a, self.n);
+            (self.finished, self.decision) = look(self.plan, self.loss, self.n_a, self.n);
             self.check = next_check(self.plan, self.n);
         }
     }

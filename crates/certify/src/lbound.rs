@@ -65,12 +65,12 @@ impl LBound {
         LBoundParams::default().plan(smoothing, 0)
     }
 
-    /// Refuses what makes no sense for a network with this number of classes.
+    /// Refuses what makes no sense for this network.
     ///
     /// # Errors
     /// k out of range.
-    pub fn check(&self, classes: usize) -> Result<(), CertifyError> {
-        check_top_k(self.top_k, classes)?;
+    pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
+        check_top_k(self.top_k, model.classes())?;
         Ok(())
     }
 }
@@ -114,7 +114,7 @@ pub fn lbound_all(
     batch: usize,
     observer: &mut (impl OutcomeObserver<Bound> + ?Sized),
 ) -> Result<(), CertifyError> {
-    plan.check(model.classes())?;
+    plan.check(model)?;
     let map = |Finished {
                    image,
                    task,
@@ -172,7 +172,8 @@ impl<'p> Start for Plan<'p> {
 
     fn start(&mut self, images: &[Image], logits: &[f32]) -> Vec<Result<Self::Task, CertifyError>> {
         let classes = logits.len() / images.len();
-        let mean = |row: &[f32]| {
+        let mean = |(row, image): (&[f32], &Image)| {
+            self.0.smoothing.check(image)?;
             let mut task = Mean {
                 plan: self.0,
                 n: 0,
@@ -183,7 +184,8 @@ impl<'p> Start for Plan<'p> {
             }
             Ok(task)
         };
-        logits.chunks_exact(classes).map(mean).collect()
+        let rows = logits.chunks_exact(classes).zip(images);
+        rows.map(mean).collect()
     }
 }
 

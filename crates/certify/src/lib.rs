@@ -40,6 +40,7 @@ mod certify;
 mod closeness;
 mod error;
 mod fidelity;
+mod grid;
 mod image;
 mod lbound;
 mod observer;
@@ -61,4 +62,4 @@ pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all,
 pub use observer::OutcomeObserver;
 pub use plan::{Certify, CertifyParams, Select, StopRule, TopKRule};
 pub use predict::{Predict, PredictParams, Prediction, predict_all};
-pub use smoothing::Smoothing;
+pub use smoothing::{NoiseChoice, Smoothing};

@@ -1,6 +1,6 @@
 //! The parameters of CERTIFY, and whether they make sense.
 
-use network::{Noise, Purpose};
+use network::{Classify, Noise, Purpose};
 use record::{About, Guarantee};
 use settings::{SettingError, choices, settings};
 
@@ -128,7 +128,8 @@ pub enum StopRule {
 /// radius  = sigma * Phi^-1(p_lower)   if p_lower > 1/2, else abstain
 /// ```
 ///
-/// The radius is that of Gaussian noise; see [`Smoothing::radius`].
+/// The radius is that of Gaussian noise; see [`Smoothing::radius`]. With exact noise
+/// [`Smoothing::total_variation`] is taken off `p_lower`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certify {
     /// The noise, and the norm of the radii.
@@ -158,14 +159,14 @@ impl Certify {
         plan.expect("the defaults make sense")
     }
 
-    /// Refuses what makes no sense for a network with this number of classes.
+    /// Refuses what makes no sense for this network.
     ///
     /// # Errors
     /// Alpha, a goal or k out of range; no selection samples; an `n` that
     /// could not certify even if every sample were a hit.
-    pub fn check(&self, classes: usize) -> Result<(), CertifyError> {
+    pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
         check_alpha(self.alpha)?;
-        check_top_k(self.top_k, classes)?;
+        check_top_k(self.top_k, model.classes())?;
         if self.selects_by_noise() && self.n0 == 0 {
             return Err(SettingError::value("n0", 0, "at least 1").into());
         }
@@ -179,8 +180,9 @@ impl Certify {
             Some(StopRule::Radius(radius)) => radius,
             _ => 0.0,
         };
+        let loss = self.smoothing.total_variation(model.input().len());
         let enough = |n| {
-            let p_lower = self.p_lower(n, n);
+            let p_lower = self.p_lower(n, n) - loss;
             p_lower > 0.5 && self.smoothing.radius(p_lower) >= at_least
         };
         if self.n > 0 && enough(self.n) {
@@ -195,11 +197,11 @@ impl Certify {
             n: self.n,
             purpose,
             alpha: self.alpha,
-            needed: smallest(enough),
+            needed: smallest(u32::MAX, enough),
         })
     }
 
-    /// The lower bound on the probability of a hit.
+    /// The lower bound on the probability of a hit under the noise that is drawn.
     pub(crate) fn p_lower(&self, hits: u32, n: u32) -> f64 {
         if self.anytime.is_some() {
             ConfidenceSequence::new(self.alpha).lower(hits.into(), n.into())
@@ -264,12 +266,12 @@ pub(crate) fn check_top_k(top_k: usize, classes: usize) -> Result<(), SettingErr
     Err(SettingError::value("top-k", top_k, format!("1 to {most}")))
 }
 
-/// The smallest n that is enough, where more than enough is enough.
-pub(crate) fn smallest(enough: impl Fn(u32) -> bool) -> Option<u32> {
-    if !enough(u32::MAX) {
+/// The smallest n up to `most` that is enough, where more than enough is enough.
+pub(crate) fn smallest(most: u32, enough: impl Fn(u32) -> bool) -> Option<u32> {
+    if !enough(most) {
         return None;
     }
-    let (mut too_few, mut sufficient) = (0, u32::MAX);
+    let (mut too_few, mut sufficient) = (0, most);
     while sufficient - too_few > 1 {
         let middle = too_few + (sufficient - too_few) / 2;
         if enough(middle) {

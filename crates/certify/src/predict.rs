@@ -40,6 +40,9 @@ impl PredictParams {
 /// significantly (two-sided binomial test at `alpha`), the larger one's class,
 /// else none. A class other than the smoothed classifier's is returned with
 /// probability at most `alpha`.
+///
+/// With exact noise, `n` times [`Smoothing::total_variation`] is added to the test's
+/// p-value: by so much the votes' distribution may differ from that of exact votes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predict {
     /// The noise.
@@ -62,9 +65,10 @@ impl Predict {
     ///
     /// # Errors
     /// Alpha out of range; an `n` at which even unanimity abstains.
-    pub fn check(&self) -> Result<(), CertifyError> {
+    pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
         check_alpha(self.alpha)?;
-        let enough = |n: u32| binomial_test(n.into(), n.into()) <= self.alpha;
+        let loss = self.smoothing.total_variation(model.input().len());
+        let enough = |n: u32| binomial_test(n.into(), n.into()) + f64::from(n) * loss <= self.alpha;
         if self.n > 0 && enough(self.n) {
             return Ok(());
         }
@@ -72,7 +76,8 @@ impl Predict {
             n: self.n,
             purpose: "predict any class".to_owned(),
             alpha: self.alpha,
-            needed: smallest(enough),
+            // Beyond, what n votes may be off exceeds half of alpha.
+            needed: smallest((0.5 * self.alpha / loss) as u32, enough),
         })
     }
 }
@@ -109,7 +114,8 @@ pub fn predict_all(
     batch: usize,
     observer: &mut (impl OutcomeObserver<Prediction> + ?Sized),
 ) -> Result<(), CertifyError> {
-    plan.check()?;
+    let loss = plan.smoothing.total_variation(model.input().len());
+    plan.check(model)?;
     let map = |Finished {
                    image,
                    task,
@@ -122,7 +128,7 @@ pub fn predict_all(
         Prediction {
             index: image.index,
             label: image.label,
-            predict: (p_value <= plan.alpha).then_some(ranked[0]),
+            predict: (p_value + f64::from(plan.n) * loss <= plan.alpha).then_some(ranked[0]),
             first: ranked[0],
             n_a,
             n_b,
@@ -152,7 +158,8 @@ impl<'p> Start for Plan<'p> {
         let counts = vec![0; logits.len() / images.len()];
         images
             .iter()
-            .map(|_| {
+            .map(|image| {
+                self.0.smoothing.check(image)?;
                 Ok(Votes {
                     plan: self.0,
                     n: 0,

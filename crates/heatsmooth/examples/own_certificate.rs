@@ -9,9 +9,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use heatsmooth::certify::{Certify, CertifyOutcome, Smoothing, certify_all};
+use heatsmooth::certify::{Certify, CertifyOutcome, certify_all};
 use heatsmooth::network::Images;
-use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, Row};
+use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, Row, SmoothingId};
 use heatsmooth::{
     DataSource, Device, Error, Figures, ImageChoice, Measurement, ModelSource, Quiet, SplitChoice,
     Subject, measure,
@@ -69,6 +69,10 @@ impl Measurement for Linf {
         Some(self.plan.smoothing.sigma())
     }
 
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(self.plan.smoothing.id())
+    }
+
     fn seed(&self) -> u64 {
         self.plan.seed
     }
@@ -82,7 +86,7 @@ impl Measurement for Linf {
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
-        Ok(self.plan.check(subject.network.classes())?)
+        Ok(self.plan.check(&*subject.network)?)
     }
 
     fn run(
@@ -140,7 +144,7 @@ fn main() -> Result<(), Error> {
     let digits = DataSource::named("digits");
     let (split, images) = (SplitChoice::default(), ImageChoice::first(100));
     let subject = Subject::open(&model, &digits, &split, &images, &Device::cpu(None)?)?;
-    let smoothing = Smoothing::gaussian(subject.sigma(None)?)?;
+    let smoothing = subject.smoothing(None, subject.sigma(None)?)?;
     let plan = Certify {
         n: 1000,
         ..Certify::new(smoothing)

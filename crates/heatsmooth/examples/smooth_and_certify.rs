@@ -6,8 +6,7 @@ use std::path::Path;
 use heatsmooth::measurements::Certified;
 use heatsmooth::{
     CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, Job, MethodChoice,
-    ModelSource, Quiet, Registry, Select, Smoothing, Split, SplitChoice, StartFrom, Subject, fit,
-    measure,
+    ModelSource, Quiet, Registry, Select, Split, SplitChoice, StartFrom, Subject, fit, measure,
 };
 
 fn main() -> Result<(), Error> {
@@ -62,7 +61,7 @@ fn main() -> Result<(), Error> {
             select: Select::Clean,
             ..CertifyParams::default()
         };
-        let certified = Certified::new(Smoothing::gaussian(sigma)?, params, 0)?;
+        let certified = Certified::new(subject.smoothing(None, sigma)?, params, 0)?;
         print!("{}", measure(&certified, &subject, &log, &mut Quiet)?);
     }
     Ok(())

@@ -17,7 +17,9 @@ use train::{Schedule, Training};
 use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
-use crate::measurements::{AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel};
+use crate::measurements::{
+    AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel, NoiseOptions,
+};
 use crate::observer::Observer;
 use crate::source::ModelSource;
 use crate::subject::Subject;
@@ -224,11 +226,15 @@ impl Registry {
             measurements: vec![
                 MeasurementEntry {
                     name: "certify",
-                    about: "Certified L2 radii of the smoothed classifier (Cohen et al.)",
+                    about: "Certified radii of the smoothed classifier (Cohen et al.)",
                     wants_reference: false,
-                    fields: || with_noise(CertifyParams::fields()),
+                    fields: || {
+                        let fields = NoiseOptions::fields().into_iter();
+                        with_noise(fields.chain(CertifyParams::fields()).collect())
+                    },
                     run: |values, context, subject, log, observer| {
-                        let smoothing = Smoothing::gaussian(level(values, subject)?)?;
+                        let noise = NoiseOptions::read(values)?.noise;
+                        let smoothing = subject.smoothing(noise, level(values, subject)?)?;
                         let params = CertifyParams::read(values)?;
                         let certified = Certified::new(smoothing, params, context.seed)?;
                         measure(&certified, subject, log, observer)

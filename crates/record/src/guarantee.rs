@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::SmoothingId;
+use crate::{NoiseLaw, SmoothingId};
 
 /// What a result guarantees, and about which classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,6 +79,10 @@ impl fmt::Display for Guarantee {
         else {
             return Ok(());
         };
+        let copy = match smoothing.noise {
+            NoiseLaw::Gaussian => "x+eta",
+            NoiseLaw::Exact { .. } => "q(x+eta)",
+        };
         let within = format!(
             "every perturbation of {} norm below the radius",
             smoothing.norm
@@ -86,17 +90,17 @@ impl fmt::Display for Guarantee {
         match about {
             About::TopOne => write!(
                 f,
-                ": g(x) = argmax_c P(v(x+eta) = c), not argmax v(x), keeps the certified class \
+                ": g(x) = argmax_c P(v({copy}) = c), not argmax v(x), keeps the certified class \
                  for {within}"
             ),
             About::Set(k) => write!(
                 f,
-                ": for {within}, argmax v(x+eta) is in the set of {k} classes more often than \
+                ": for {within}, argmax v({copy}) is in the set of {k} classes more often than \
                  not; not that the label stays among the top {k}"
             ),
             About::LabelInTop(k) => write!(
                 f,
-                ": for {within}, the label is among the top {k} of v(x+eta) more often than not; \
+                ": for {within}, the label is among the top {k} of v({copy}) more often than not; \
                  not about the top {k} of v(x)"
             ),
         }?;
@@ -105,7 +109,18 @@ impl fmt::Display for Guarantee {
             "; alpha = {alpha} for each image by itself, so some {} of 100 certificates may be \
              wrong",
             alpha * 100.0
-        )
+        )?;
+        match smoothing.noise {
+            NoiseLaw::Gaussian => f.write_str(
+                "; the noise is drawn and added in single precision, whose rounding the proof \
+                 leaves out",
+            ),
+            NoiseLaw::Exact { levels } => write!(
+                f,
+                "; proven for what is computed: q rounds pixels to multiples of 1/{levels}, and \
+                 the rounded noise is drawn exactly"
+            ),
+        }
     }
 }
 
@@ -189,6 +204,29 @@ mod tests {
         }
     }
 
+    fn exact() -> Guarantee {
+        Guarantee::SoundSmoothed {
+            alpha: 0.001,
+            about: About::TopOne,
+            smoothing: SmoothingId {
+                noise: NoiseLaw::Exact { levels: 255 },
+                ..SmoothingId::default()
+            },
+        }
+    }
+
+    #[test]
+    fn exact_noise_says_what_is_proven_and_float_noise_what_is_not() {
+        let words = exact().to_string();
+        assert!(words.contains("P(v(q(x+eta)) = c)"), "{words}");
+        assert!(words.contains("proven for what is computed"), "{words}");
+        let words = smoothed(About::TopOne).to_string();
+        assert!(words.contains("rounding the proof leaves out"), "{words}");
+        let json = serde_json::to_value(exact()).unwrap();
+        let smoothing = json!({"noise": "exact", "levels": 255, "norm": "l2"});
+        assert_eq!(json["smoothing"], smoothing);
+    }
+
     #[test]
     fn stands_in_json_as_tag_and_words() {
         let top_one = serde_json::to_value(smoothed(About::TopOne)).unwrap();
@@ -200,13 +238,16 @@ mod tests {
                 "in_words": "sound for the smoothed classifier, with probability 1-alpha: g(x) = \
                              argmax_c P(v(x+eta) = c), not argmax v(x), keeps the certified class \
                              for every perturbation of L2 norm below the radius; alpha = 0.001 for \
-                             each image by itself, so some 0.1 of 100 certificates may be wrong",
+                             each image by itself, so some 0.1 of 100 certificates may be wrong; \
+                             the noise is drawn and added in single precision, whose rounding \
+                             the proof leaves out",
             })
         );
         for guarantee in [
             smoothed(About::TopOne),
             smoothed(About::Set(5)),
             smoothed(About::LabelInTop(5)),
+            exact(),
             Guarantee::ApproximateIfAverage,
             Guarantee::Empirical,
         ] {

@@ -21,6 +21,11 @@ pub enum NoiseLaw {
     /// N(0, sigma^2), drawn and added in single precision.
     #[default]
     Gaussian,
+    /// N(0, sigma^2) rounded to multiples of `1/levels`, drawn exactly.
+    Exact {
+        /// Steps from 0 to 1: 255 for images of 8 bits.
+        levels: u32,
+    },
 }
 
 /// The norm of the perturbations that a radius bounds.
@@ -44,7 +49,7 @@ impl NoiseLaw {
     /// How the noise `eta` is distributed, as a formula.
     pub fn formula(&self) -> &'static str {
         match self {
-            Self::Gaussian => "η ~ N(0, σ²I)",
+            Self::Gaussian | Self::Exact { .. } => "η ~ N(0, σ²I)",
         }
     }
 }
@@ -54,6 +59,7 @@ impl fmt::Display for NoiseLaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gaussian => f.pad("Gaussian"),
+            Self::Exact { levels } => f.pad(&format!("Gaussian, exact on 1/{levels}")),
         }
     }
 }

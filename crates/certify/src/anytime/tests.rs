@@ -35,7 +35,7 @@ fn simulate(plan: &Certify, p: f64, random: &mut Random) -> Answer {
         let check = next_check(plan, n);
         n_a += random.hits(check - n, p);
         n = check;
-        let (stop, decision) = look(plan, n_a, n);
+        let (stop, decision) = look(plan, 0.0, n_a, n);
         if stop {
             return Answer {
                 n_a,
@@ -188,16 +188,19 @@ fn what_is_given_up_is_below_the_tolerance() {
 #[test]
 fn hopeless_and_obvious_images_stop_at_the_first_look() {
     let decided = plan(0.001, 100_000, StopRule::Radius(0.5));
-    assert_eq!(look(&decided, 0, 64), (true, Some(Decision::Below)));
-    assert_eq!(look(&decided, 64, 64), (true, Some(Decision::AtLeast)));
-    assert_eq!(look(&decided, 45, 64), (false, Some(Decision::Undecided)));
+    assert_eq!(look(&decided, 0.0, 0, 64), (true, Some(Decision::Below)));
+    assert_eq!(look(&decided, 0.0, 64, 64), (true, Some(Decision::AtLeast)));
+    assert_eq!(
+        look(&decided, 0.0, 45, 64),
+        (false, Some(Decision::Undecided))
+    );
     // Too many misses for the cap: nothing is proven, but nothing can be any more.
     assert_eq!(
-        look(&plan(0.001, 100, StopRule::Radius(0.5)), 40, 64),
+        look(&plan(0.001, 100, StopRule::Radius(0.5)), 0.0, 40, 64),
         (true, Some(Decision::Undecided))
     );
     assert_eq!(
-        look(&decided, 69_146, 100_000),
+        look(&decided, 0.0, 69_146, 100_000),
         (true, Some(Decision::Undecided))
     );
 }

@@ -368,7 +368,7 @@ fn plans_that_make_no_sense_are_refused_with_a_hint() {
             "every image would be right",
         ),
     ] {
-        let error = plan.check(5).unwrap_err();
+        let error = plan.check(&model()).unwrap_err();
         assert!(error.to_string().starts_with(message), "{error}");
         assert!(error.hint().unwrap().contains(hint), "{:?}", error.hint());
         let of_run = certify(&model(), images(0..1), &plan, 64).unwrap_err();
@@ -383,7 +383,7 @@ fn plans_that_make_no_sense_are_refused_with_a_hint() {
         anytime(StopRule::Radius(f64::NAN)),
         anytime(StopRule::Tolerance(0.0)),
     ] {
-        plan.check(5).unwrap_err();
+        plan.check(&model()).unwrap_err();
     }
     assert_eq!(
         certify(&model(), images(0..1), &plan, 0).unwrap_err(),
@@ -394,21 +394,21 @@ fn plans_that_make_no_sense_are_refused_with_a_hint() {
         n: 10,
         ..plan.clone()
     }
-    .check(5)
+    .check(&model())
     .unwrap();
     Certify {
         n: 1,
         alpha: 0.6,
         ..plan.clone()
     }
-    .check(5)
+    .check(&model())
     .unwrap();
     Certify {
         n0: 0,
         select: Select::Clean,
         ..plan.clone()
     }
-    .check(5)
+    .check(&model())
     .unwrap();
 }
 

@@ -136,16 +136,17 @@ fn the_summary_gives_the_papers_figure_and_the_one_over_all_images() {
 
 #[test]
 fn plans_that_make_no_sense_are_refused() {
+    let ten_classes = linear(vec![vec![0.0]; 10], vec![0.0; 10]);
     LBound {
         top_k: 10,
         ..LBound::new(gaussian(0.1))
     }
-    .check(10)
+    .check(&ten_classes)
     .unwrap_err();
     LBound {
         top_k: 0,
         ..LBound::new(gaussian(0.1))
     }
-    .check(10)
+    .check(&ten_classes)
     .unwrap_err();
 }

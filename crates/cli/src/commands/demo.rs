@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use heatsmooth::{
-    Experiment, ImageChoice, Laboratory, Measured, ModelSource, PredictParams, Registry, Smoothing,
+    Experiment, ImageChoice, Laboratory, Measured, ModelSource, PredictParams, Registry,
     SplitChoice, StageResult, Subject, vote_shares,
 };
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ fn modes(
     let model = ModelSource::new(laboratory.model("heat"));
     let (split, all) = (SplitChoice::default(), ImageChoice::default());
     let subject = Subject::open(&model, &demo.data, &split, &all, laboratory.device)?;
-    let smoothing = Smoothing::gaussian(demo.sigma).map_err(heatsmooth::Error::from)?;
+    let smoothing = subject.smoothing(None, demo.sigma)?;
     let plan = PredictParams::default().plan(smoothing, laboratory.seed);
     let votes = vote_shares(&subject, &plan)?;
     let (most, most_to_measure) = (100_000, 10_000);

@@ -150,11 +150,7 @@ impl Attacked {
         let Some(sigma) = self.options.sigma.filter(|_| self.options.samples > 1) else {
             return Ok(Box::new(Deterministic::new(network)));
         };
-        let noise = Noise {
-            seed: self.seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        };
+        let noise = Noise::gaussian(self.seed, Purpose::Prediction, sigma);
         let averaged = attack::Averaged::new(network, noise, self.options.samples)?;
         Ok(Box::new(if self.options.fresh_noise {
             averaged.fresh()

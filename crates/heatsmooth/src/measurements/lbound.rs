@@ -56,7 +56,7 @@ impl Measurement for Bounded {
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
-        Ok(self.plan.check(subject.network.classes())?)
+        Ok(self.plan.check(&*subject.network)?)
     }
 
     fn run(
