@@ -324,7 +324,7 @@ def steps_of(net, work, images, labels, engine, configuration):
 
     def run():
         with torch.inference_mode():
-            if work == "noisy":
+            if work.startswith("noisy"):
                 noise = torch.randn_like(images)
                 net(images + 0.1 * noise)
             else:
@@ -355,7 +355,7 @@ def ready(folder, arch, work, batch, engine, configuration, threads):
 
         def run():
             x = pixels
-            if work == "noisy":
+            if work.startswith("noisy"):
                 noise = random.standard_normal(pixels.shape, dtype=np.float32)
                 x = pixels + np.float32(0.1) * noise
             main.run(None, {"x": x})

@@ -26,11 +26,7 @@ impl Aim {
             Self::Random { seed } => {
                 // The largest of several equal normals is any of them. Sample 0 is
                 // free: random directions have the numbers of their steps, from 1.
-                let noise = Noise {
-                    seed,
-                    purpose: Purpose::Attack,
-                    sigma: 1.0,
-                };
+                let noise = Noise::gaussian(seed, Purpose::Attack, 1.0);
                 let draws = noise.draw(index, 0, classes);
                 let others = (0..classes as u32).filter(|&class| class != label);
                 let value = |class: u32| draws[class as usize];

@@ -50,11 +50,7 @@ pub fn unit(gradient: &[f32], seed: u64, image: u32, step: u32) -> Vec<f64> {
         let usable = norm > 0.0 && norm.is_finite();
         usable.then(|| values.iter().map(|&v| f64::from(v) / norm).collect())
     };
-    let noise = Noise {
-        seed,
-        purpose: Purpose::Attack,
-        sigma: 1.0,
-    };
+    let noise = Noise::gaussian(seed, Purpose::Attack, 1.0);
     normalised(gradient)
         .or_else(|| normalised(&noise.draw(image, step, gradient.len())))
         .unwrap_or_else(|| vec![0.0; gradient.len()])

@@ -1,7 +1,6 @@
 //! Anytime certificates: when to look, and when to stop.
 
 use crate::plan::{Certify, StopRule};
-use crate::radius::cohen;
 use crate::statistics::ConfidenceSequence;
 
 /// The answer to "is the radius at least R?".
@@ -25,7 +24,8 @@ pub(crate) fn next_check(plan: &Certify, n: u32) -> u32 {
     }
 }
 
-/// Whether to stop after `n_a` hits in `n` samples, and what is decided then.
+/// Whether to stop after `n_a` hits in `n` samples, and what is decided then;
+/// `loss` widens every interval.
 ///
 /// The probability is in the confidence sequence's interval at all n at once with
 /// probability 1-alpha, so an answer may be read off at any time and the rule for
@@ -33,25 +33,26 @@ pub(crate) fn next_check(plan: &Certify, n: u32) -> u32 {
 /// - Radius: the interval decides, or not even hits only until the cap could.
 /// - Tolerance: at the cap, if from now on hits come two standard errors more often
 ///   than they did, the radius would be larger by no more than that.
-pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>) {
+pub(crate) fn look(plan: &Certify, loss: f64, n_a: u32, n: u32) -> (bool, Option<Decision>) {
     let Some(goal) = plan.anytime else {
         return (true, None);
     };
     let sequence = ConfidenceSequence::new(plan.alpha);
-    let p_lower = sequence.lower(n_a.into(), n.into());
-    let radius = cohen(plan.sigma, p_lower);
+    let lower = |hits: u64, n: u32| sequence.lower(hits, n.into()) - loss;
+    let p_lower = lower(n_a.into(), n);
+    let radius = plan.smoothing.radius(p_lower);
     // p_lower at the cap, if the remaining samples hit at this rate
     let remaining = f64::from(plan.n - n);
     let at_cap = |rate: f64| {
         let hits = u64::from(n_a) + (rate * remaining).ceil() as u64;
-        sequence.lower(hits, plan.n.into())
+        lower(hits, plan.n)
     };
     match goal {
         StopRule::Radius(goal) => {
-            let reaches = |p: f64| p > 0.5 && cohen(plan.sigma, p) >= goal;
+            let reaches = |p: f64| p > 0.5 && plan.smoothing.radius(p) >= goal;
             if reaches(p_lower) {
                 (true, Some(Decision::AtLeast))
-            } else if !reaches(sequence.upper(n_a.into(), n.into())) {
+            } else if !reaches((sequence.upper(n_a.into(), n.into()) + loss).min(1.0)) {
                 (true, Some(Decision::Below))
             } else {
                 (!reaches(at_cap(1.0)), Some(Decision::Undecided))
@@ -61,7 +62,8 @@ pub(crate) fn look(plan: &Certify, n_a: u32, n: u32) -> (bool, Option<Decision>)
             let share = (f64::from(n_a) + 1.0) / (f64::from(n) + 2.0);
             let error = (share * (1.0 - share) / f64::from(n)).sqrt();
             let rate = (share + 2.0 * error).min(1.0);
-            (cohen(plan.sigma, at_cap(rate)) - radius <= tolerance, None)
+            let gain = plan.smoothing.radius(at_cap(rate)) - radius;
+            (gain <= tolerance, None)
         }
     }
 }

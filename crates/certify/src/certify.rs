@@ -7,7 +7,7 @@ use crate::anytime::{Decision, look, next_check};
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{Certify, Select};
-use crate::radius::{cohen, lecuyer, li};
+use crate::radius::{lecuyer, li};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use network::logits::{argmax, in_top_k, top_k};
 
@@ -16,7 +16,7 @@ use network::logits::{argmax, in_top_k, top_k};
 pub struct Certificate {
     /// The certified class; `None`: abstained.
     pub predict: Option<usize>,
-    /// The certified L2 radius, 0 where abstained.
+    /// The certified radius in the norm of the noise, 0 where abstained.
     pub radius: f64,
     /// Hits.
     pub n_a: u32,
@@ -71,7 +71,8 @@ pub fn certify_all(
     batch: usize,
     observer: &mut (impl OutcomeObserver<CertifyOutcome> + ?Sized),
 ) -> Result<(), CertifyError> {
-    plan.check(model.classes())?;
+    plan.check(model)?;
+    let loss = plan.smoothing.total_variation(model.input().len());
     let map = |finished: Finished<Certifier<'_>>| {
         let Finished {
             image,
@@ -97,28 +98,37 @@ pub fn certify_all(
     sample_all(
         model,
         images,
-        &mut Plan(plan),
+        &mut Plan { plan, loss },
         batch,
         &mut Mapped { observer, map },
     )
 }
 
 impl Certify {
-    /// What so many hits among so many samples prove: the lower bound on the
-    /// probability of a hit, and the radius.
-    pub fn proves(&self, hits: u32, n: u32) -> (f64, f64) {
-        let p_lower = self.p_lower(hits, n);
-        (p_lower, cohen(self.sigma, p_lower))
+    /// What so many hits among so many samples of images with so many pixel
+    /// values prove: the lower bound on the probability of a hit, and the radius.
+    pub fn proves(&self, hits: u32, n: u32, pixels: usize) -> (f64, f64) {
+        self.proves_after(hits, n, self.smoothing.total_variation(pixels))
+    }
+
+    /// The same with what is taken off the lower bound.
+    fn proves_after(&self, hits: u32, n: u32, loss: f64) -> (f64, f64) {
+        let p_lower = (self.p_lower(hits, n) - loss).max(0.0);
+        (p_lower, self.smoothing.radius(p_lower))
     }
 }
 
-struct Plan<'p>(&'p Certify);
+struct Plan<'p> {
+    plan: &'p Certify,
+    /// What is taken off lower bounds.
+    loss: f64,
+}
 
 impl<'p> Start for Plan<'p> {
     type Task = Certifier<'p>;
 
     fn first_request(&self) -> u32 {
-        let plan = self.0;
+        let plan = self.plan;
         if plan.selects_by_noise() {
             plan.n0
         } else {
@@ -131,7 +141,10 @@ impl<'p> Start for Plan<'p> {
         images
             .iter()
             .zip(rows)
-            .map(|(image, row)| Ok(Certifier::new(self.0, image, row)))
+            .map(|(image, row)| {
+                self.plan.smoothing.check(image)?;
+                Ok(Certifier::new(self, image, row))
+            })
             .collect()
     }
 }
@@ -139,6 +152,7 @@ impl<'p> Start for Plan<'p> {
 /// The work on one image.
 struct Certifier<'p> {
     plan: &'p Certify,
+    loss: f64,
     label: usize,
     clean: usize,
     /// S: the chosen class, or the paper's top k; empty while it is being chosen.
@@ -155,7 +169,8 @@ struct Certifier<'p> {
 }
 
 impl<'p> Certifier<'p> {
-    fn new(plan: &'p Certify, image: &Image, clean_logits: &[f32]) -> Self {
+    fn new(plan: &Plan<'p>, image: &Image, clean_logits: &[f32]) -> Self {
+        let Plan { plan, loss } = *plan;
         let chosen = match plan.select {
             _ if plan.follows_label() => vec![image.label],
             Select::Clean => top_k(clean_logits, plan.top_k),
@@ -163,6 +178,7 @@ impl<'p> Certifier<'p> {
         };
         Self {
             plan,
+            loss,
             label: image.label,
             clean: argmax(clean_logits),
             votes: if chosen.is_empty() {
@@ -190,24 +206,30 @@ impl<'p> Certifier<'p> {
         }
     }
 
+    /// The lower bound after so many hits in all samples.
+    fn p_lower(&self, hits: u32) -> f64 {
+        (self.plan.p_lower(hits, self.n) - self.loss).max(0.0)
+    }
+
     fn certificate(&self) -> Certificate {
         let (plan, n) = (self.plan, self.n);
-        let (p_lower, radius) = plan.proves(self.n_a, n);
+        let (p_lower, radius) = plan.proves_after(self.n_a, n, self.loss);
+        let sigma = plan.smoothing.sigma();
         Certificate {
             predict: (p_lower > 0.5).then_some(self.chosen[0]),
             radius,
             n_a: self.n_a,
             n,
             p_lower,
-            p_correct_lower: plan.p_lower(self.n_label, n),
-            lecuyer: lecuyer(plan.sigma, p_lower),
-            li: li(plan.sigma, p_lower),
+            p_correct_lower: self.p_lower(self.n_label),
+            lecuyer: lecuyer(sigma, p_lower),
+            li: li(sigma, p_lower),
             decision: self.decision,
         }
     }
 
     fn correct(&self) -> bool {
-        self.chosen.contains(&self.label) && self.plan.p_lower(self.n_a, self.n) > 0.5
+        self.chosen.contains(&self.label) && self.p_lower(self.n_a) > 0.5
     }
 }
 
@@ -246,7 +268,7 @@ impl Task for Certifier<'_> {
         self.n_a += u32::from(self.is_hit(logits));
         self.n_label += u32::from(in_top_k(logits, self.label, self.plan.top_k));
         if self.n == self.check {
-            (self.finished, self.decision) = look(self.plan, self.n_a, self.n);
+            (self.finished, self.decision) = look(self.plan, self.loss, self.n_a, self.n);
             self.check = next_check(self.plan, self.n);
         }
     }

@@ -56,6 +56,23 @@ pub enum CertifyError {
         /// The value.
         got: f32,
     },
+    /// A pixel between the grid points of exact noise.
+    #[error(
+        "image {image} has the value {got} at position {position}, not a multiple of 1/{levels}"
+    )]
+    OffGrid {
+        /// The image.
+        image: u32,
+        /// Index of the value.
+        position: usize,
+        /// The value.
+        got: f32,
+        /// Steps from 0 to 1.
+        levels: u32,
+    },
+    /// Exact noise for images of which no grid is known.
+    #[error("the images are on no grid of pixel values, which exact noise needs")]
+    NoGrid,
     /// A label that the network has no class for.
     #[error("image {image} has label {label}, the network has {classes} classes")]
     Label {
@@ -99,6 +116,10 @@ impl CertifyError {
             Self::Pixel { .. } => "scale pixels to [0, 1]; normalisation (mean, standard \
                 deviation) belongs inside the network, so that sigma and radii keep their meaning"
                 .to_owned(),
+            Self::OffGrid { .. } | Self::NoGrid => {
+                "choose noise in single precision (float); its certificates leave out rounding"
+                    .to_owned()
+            }
             Self::Label { .. } => {
                 "the network was made for another data set, or the labels do not start at 0"
                     .to_owned()

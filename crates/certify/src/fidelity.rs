@@ -332,11 +332,7 @@ impl<'p> Averages<'p> {
 impl Task for Averages<'_> {
     fn request(&self) -> Option<Request> {
         let (level, sums) = &self.levels[self.current()?];
-        let noise = Noise {
-            seed: self.plan.seed,
-            purpose: Purpose::Fidelity,
-            sigma: *level,
-        };
+        let noise = Noise::gaussian(self.plan.seed, Purpose::Fidelity, *level);
         Some(Request {
             noise,
             first: sums[0].n,

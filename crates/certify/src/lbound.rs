@@ -1,14 +1,15 @@
 //! The L-bound: a radius from the Lipschitz constant of a Gaussian average.
 
-use network::{Classify, Images, Noise, Purpose};
+use network::{Classify, Images, Purpose};
 
 use settings::settings;
 
 use crate::CertifyError;
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
-use crate::plan::{check_sigma, check_top_k};
+use crate::plan::check_top_k;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use crate::smoothing::Smoothing;
 use network::logits::{argmax, in_top_k, softmax};
 
 settings! {
@@ -24,10 +25,10 @@ settings! {
 }
 
 impl LBoundParams {
-    /// The plan at this noise level.
-    pub fn plan(&self, sigma: f64, seed: u64) -> LBound {
+    /// The plan for an average over this noise.
+    pub fn plan(&self, smoothing: Smoothing, seed: u64) -> LBound {
         LBound {
-            sigma,
+            smoothing,
             samples: self.samples,
             top_k: self.top_k,
             seed,
@@ -48,8 +49,8 @@ impl LBoundParams {
 /// noisy copies (paper: 100, ImageNet 25), and it holds up to their sampling error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LBound {
-    /// Standard deviation of the average, in units of pixels scaled to [0, 1].
-    pub sigma: f64,
+    /// The noise that is averaged over.
+    pub smoothing: Smoothing,
     /// Noisy copies to average over; 0: the deterministic v.
     pub samples: u32,
     /// How many classes count as right.
@@ -60,17 +61,16 @@ pub struct LBound {
 
 impl LBound {
     /// The deterministic bound, top-1.
-    pub fn new(sigma: f64) -> Self {
-        LBoundParams::default().plan(sigma, 0)
+    pub fn new(smoothing: Smoothing) -> Self {
+        LBoundParams::default().plan(smoothing, 0)
     }
 
-    /// Refuses what makes no sense for a network with this number of classes.
+    /// Refuses what makes no sense for this network.
     ///
     /// # Errors
-    /// Sigma or k out of range.
-    pub fn check(&self, classes: usize) -> Result<(), CertifyError> {
-        check_sigma(self.sigma)?;
-        check_top_k(self.top_k, classes)?;
+    /// k out of range.
+    pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
+        check_top_k(self.top_k, model.classes())?;
         Ok(())
     }
 }
@@ -114,7 +114,7 @@ pub fn lbound_all(
     batch: usize,
     observer: &mut (impl OutcomeObserver<Bound> + ?Sized),
 ) -> Result<(), CertifyError> {
-    plan.check(model.classes())?;
+    plan.check(model)?;
     let map = |Finished {
                    image,
                    task,
@@ -129,7 +129,7 @@ pub fn lbound_all(
             label: image.label,
             predict: argmax(&p),
             correct: in_top_k(&p, image.label, k),
-            radius: lbound_radius(plan.sigma, p_label, p_other),
+            radius: lbound_radius(plan.smoothing.sigma(), p_label, p_other),
             p_label,
             p_other,
             // A stochastic model has no clean pass.
@@ -172,7 +172,8 @@ impl<'p> Start for Plan<'p> {
 
     fn start(&mut self, images: &[Image], logits: &[f32]) -> Vec<Result<Self::Task, CertifyError>> {
         let classes = logits.len() / images.len();
-        let mean = |row: &[f32]| {
+        let mean = |(row, image): (&[f32], &Image)| {
+            self.0.smoothing.check(image)?;
             let mut task = Mean {
                 plan: self.0,
                 n: 0,
@@ -183,7 +184,8 @@ impl<'p> Start for Plan<'p> {
             }
             Ok(task)
         };
-        logits.chunks_exact(classes).map(mean).collect()
+        let rows = logits.chunks_exact(classes).zip(images);
+        rows.map(mean).collect()
     }
 }
 
@@ -213,18 +215,13 @@ impl Mean<'_> {
 impl Task for Mean<'_> {
     fn request(&self) -> Option<Request> {
         let LBound {
-            sigma,
+            smoothing,
             samples,
             seed,
             ..
-        } = *self.plan;
-        let noise = Noise {
-            seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        };
-        (self.n < samples).then(|| Request {
-            noise,
+        } = self.plan;
+        (self.n < *samples).then(|| Request {
+            noise: smoothing.noise(*seed, Purpose::Prediction),
             first: self.n,
             count: samples - self.n,
         })

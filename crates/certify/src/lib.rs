@@ -15,7 +15,7 @@
 //! ```
 //! use std::ops::ControlFlow;
 //!
-//! use heatsmooth_certify::{CertifyOutcome, CertifyParams, certify_all};
+//! use heatsmooth_certify::{CertifyOutcome, CertifyParams, Smoothing, certify_all};
 //! use network::architecture::{Task, build};
 //! use network::{Images, Model, ModelInfo, Reference, Shape};
 //!
@@ -24,7 +24,8 @@
 //! let mut images = Images::new(Shape::new(8, 8, 1));
 //! images.push(0, 3, &[0.5; 64]);
 //!
-//! let plan = CertifyParams { n0: 10, n: 50, ..CertifyParams::default() }.plan(0.25, 0)?;
+//! let params = CertifyParams { n0: 10, n: 50, ..CertifyParams::default() };
+//! let plan = params.plan(Smoothing::gaussian(0.25)?, 0)?;
 //! let mut observer = |outcome: CertifyOutcome| {
 //!     println!("certified radius {}", outcome.certificate.radius);
 //!     ControlFlow::Continue(())
@@ -39,6 +40,7 @@ mod certify;
 mod closeness;
 mod error;
 mod fidelity;
+mod grid;
 mod image;
 mod lbound;
 mod observer;
@@ -60,4 +62,4 @@ pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all,
 pub use observer::OutcomeObserver;
 pub use plan::{Certify, CertifyParams, Select, StopRule, TopKRule};
 pub use predict::{Predict, PredictParams, Prediction, predict_all};
-pub use smoothing::{Norm, Smoothing};
+pub use smoothing::{NoiseChoice, Smoothing};

@@ -1,11 +1,11 @@
 //! The parameters of CERTIFY, and whether they make sense.
 
-use network::{Noise, Purpose};
+use network::{Classify, Noise, Purpose};
 use record::{About, Guarantee};
 use settings::{SettingError, choices, settings};
 
 use crate::CertifyError;
-use crate::radius::cohen;
+use crate::smoothing::Smoothing;
 use crate::statistics::{ConfidenceSequence, clopper_pearson_lower};
 
 choices! {
@@ -64,11 +64,11 @@ settings! {
 }
 
 impl CertifyParams {
-    /// The plan at this noise level.
+    /// The plan for this noise.
     ///
     /// # Errors
     /// Settings that contradict each other.
-    pub fn plan(&self, sigma: f64, seed: u64) -> Result<Certify, SettingError> {
+    pub fn plan(&self, smoothing: Smoothing, seed: u64) -> Result<Certify, SettingError> {
         let anytime = match (self.anytime, self.radius, self.tolerance) {
             (true, Some(_), Some(_)) => {
                 return Err(SettingError::Ineffective {
@@ -89,10 +89,13 @@ impl CertifyParams {
                 });
             }
             (true, Some(radius), None) => Some(StopRule::Radius(radius)),
-            (true, None, tolerance) => Some(StopRule::Tolerance(tolerance.unwrap_or(sigma / 50.0))),
+            (true, None, tolerance) => {
+                let usual = smoothing.sigma() / 50.0;
+                Some(StopRule::Tolerance(tolerance.unwrap_or(usual)))
+            }
         };
         Ok(Certify {
-            sigma,
+            smoothing,
             n0: self.n0,
             n: self.n,
             alpha: self.alpha,
@@ -124,10 +127,13 @@ pub enum StopRule {
 ///           inf { p < A/n : M_n(p) < 1/alpha }   (anytime, ConfidenceSequence)
 /// radius  = sigma * Phi^-1(p_lower)   if p_lower > 1/2, else abstain
 /// ```
+///
+/// The radius is that of Gaussian noise; see [`Smoothing::radius`]. With exact noise
+/// [`Smoothing::total_variation`] is taken off `p_lower`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certify {
-    /// Standard deviation of the noise.
-    pub sigma: f64,
+    /// The noise, and the norm of the radii.
+    pub smoothing: Smoothing,
     /// Samples for selection.
     pub n0: u32,
     /// Samples for estimation.
@@ -147,21 +153,20 @@ pub struct Certify {
 }
 
 impl Certify {
-    /// The defaults at this sigma.
-    pub fn new(sigma: f64) -> Self {
-        let plan = CertifyParams::default().plan(sigma, 0);
+    /// The defaults for this noise.
+    pub fn new(smoothing: Smoothing) -> Self {
+        let plan = CertifyParams::default().plan(smoothing, 0);
         plan.expect("the defaults make sense")
     }
 
-    /// Refuses what makes no sense for a network with this number of classes.
+    /// Refuses what makes no sense for this network.
     ///
     /// # Errors
-    /// Sigma, alpha, a goal or k out of range; no selection samples; an `n` that
+    /// Alpha, a goal or k out of range; no selection samples; an `n` that
     /// could not certify even if every sample were a hit.
-    pub fn check(&self, classes: usize) -> Result<(), CertifyError> {
-        check_sigma(self.sigma)?;
+    pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
         check_alpha(self.alpha)?;
-        check_top_k(self.top_k, classes)?;
+        check_top_k(self.top_k, model.classes())?;
         if self.selects_by_noise() && self.n0 == 0 {
             return Err(SettingError::value("n0", 0, "at least 1").into());
         }
@@ -175,9 +180,10 @@ impl Certify {
             Some(StopRule::Radius(radius)) => radius,
             _ => 0.0,
         };
+        let loss = self.smoothing.total_variation(model.input().len());
         let enough = |n| {
-            let p_lower = self.p_lower(n, n);
-            p_lower > 0.5 && cohen(self.sigma, p_lower) >= at_least
+            let p_lower = self.p_lower(n, n) - loss;
+            p_lower > 0.5 && self.smoothing.radius(p_lower) >= at_least
         };
         if self.n > 0 && enough(self.n) {
             return Ok(());
@@ -191,11 +197,11 @@ impl Certify {
             n: self.n,
             purpose,
             alpha: self.alpha,
-            needed: smallest(enough),
+            needed: smallest(u32::MAX, enough),
         })
     }
 
-    /// The lower bound on the probability of a hit.
+    /// The lower bound on the probability of a hit under the noise that is drawn.
     pub(crate) fn p_lower(&self, hits: u32, n: u32) -> f64 {
         if self.anytime.is_some() {
             ConfidenceSequence::new(self.alpha).lower(hits.into(), n.into())
@@ -214,6 +220,7 @@ impl Certify {
         Guarantee::SoundSmoothed {
             alpha: self.alpha,
             about,
+            smoothing: self.smoothing.id(),
         }
     }
 
@@ -228,11 +235,7 @@ impl Certify {
     }
 
     pub(crate) fn noise(&self, purpose: Purpose) -> Noise {
-        Noise {
-            seed: self.seed,
-            purpose,
-            sigma: self.sigma,
-        }
+        self.smoothing.noise(self.seed, purpose)
     }
 }
 
@@ -263,12 +266,12 @@ pub(crate) fn check_top_k(top_k: usize, classes: usize) -> Result<(), SettingErr
     Err(SettingError::value("top-k", top_k, format!("1 to {most}")))
 }
 
-/// The smallest n that is enough, where more than enough is enough.
-pub(crate) fn smallest(enough: impl Fn(u32) -> bool) -> Option<u32> {
-    if !enough(u32::MAX) {
+/// The smallest n up to `most` that is enough, where more than enough is enough.
+pub(crate) fn smallest(most: u32, enough: impl Fn(u32) -> bool) -> Option<u32> {
+    if !enough(most) {
         return None;
     }
-    let (mut too_few, mut sufficient) = (0, u32::MAX);
+    let (mut too_few, mut sufficient) = (0, most);
     while sufficient - too_few > 1 {
         let middle = too_few + (sufficient - too_few) / 2;
         if enough(middle) {
@@ -295,10 +298,13 @@ mod tests {
             let plan = Certify {
                 top_k,
                 rule,
-                ..Certify::new(0.25)
+                ..Certify::new(Smoothing::gaussian(0.25).unwrap())
             };
-            let alpha = 0.001;
-            let expected = Guarantee::SoundSmoothed { alpha, about };
+            let expected = Guarantee::SoundSmoothed {
+                alpha: 0.001,
+                about,
+                smoothing: record::SmoothingId::default(),
+            };
             assert_eq!(plan.guarantee(), expected);
         }
     }

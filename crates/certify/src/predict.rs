@@ -1,14 +1,15 @@
 //! PREDICT: the class of the smoothed classifier, or an abstention.
 
-use network::{Classify, Images, Noise, Purpose};
+use network::{Classify, Images, Purpose};
 
 use settings::settings;
 
 use crate::CertifyError;
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
-use crate::plan::{check_alpha, check_sigma, smallest};
+use crate::plan::{check_alpha, smallest};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use crate::smoothing::Smoothing;
 use crate::statistics::binomial_test;
 use network::logits::{argmax, top_k};
 
@@ -24,10 +25,10 @@ settings! {
 }
 
 impl PredictParams {
-    /// The plan at this noise level.
-    pub fn plan(&self, sigma: f64, seed: u64) -> Predict {
+    /// The plan for this noise.
+    pub fn plan(&self, smoothing: Smoothing, seed: u64) -> Predict {
         Predict {
-            sigma,
+            smoothing,
             n: self.samples,
             alpha: self.alpha,
             seed,
@@ -39,10 +40,13 @@ impl PredictParams {
 /// significantly (two-sided binomial test at `alpha`), the larger one's class,
 /// else none. A class other than the smoothed classifier's is returned with
 /// probability at most `alpha`.
+///
+/// With exact noise, `n` times [`Smoothing::total_variation`] is added to the test's
+/// p-value: by so much the votes' distribution may differ from that of exact votes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predict {
-    /// Standard deviation of the noise, in units of pixels scaled to [0, 1].
-    pub sigma: f64,
+    /// The noise.
+    pub smoothing: Smoothing,
     /// Votes.
     pub n: u32,
     /// Failure probability.
@@ -52,19 +56,19 @@ pub struct Predict {
 }
 
 impl Predict {
-    /// The defaults at this sigma.
-    pub fn new(sigma: f64) -> Self {
-        PredictParams::default().plan(sigma, 0)
+    /// The defaults for this noise.
+    pub fn new(smoothing: Smoothing) -> Self {
+        PredictParams::default().plan(smoothing, 0)
     }
 
     /// Refuses what makes no sense.
     ///
     /// # Errors
-    /// Sigma or alpha out of range; an `n` at which even unanimity abstains.
-    pub fn check(&self) -> Result<(), CertifyError> {
-        check_sigma(self.sigma)?;
+    /// Alpha out of range; an `n` at which even unanimity abstains.
+    pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
         check_alpha(self.alpha)?;
-        let enough = |n: u32| binomial_test(n.into(), n.into()) <= self.alpha;
+        let loss = self.smoothing.total_variation(model.input().len());
+        let enough = |n: u32| binomial_test(n.into(), n.into()) + f64::from(n) * loss <= self.alpha;
         if self.n > 0 && enough(self.n) {
             return Ok(());
         }
@@ -72,7 +76,8 @@ impl Predict {
             n: self.n,
             purpose: "predict any class".to_owned(),
             alpha: self.alpha,
-            needed: smallest(enough),
+            // Beyond, what n votes may be off exceeds half of alpha.
+            needed: smallest((0.5 * self.alpha / loss) as u32, enough),
         })
     }
 }
@@ -109,7 +114,8 @@ pub fn predict_all(
     batch: usize,
     observer: &mut (impl OutcomeObserver<Prediction> + ?Sized),
 ) -> Result<(), CertifyError> {
-    plan.check()?;
+    let loss = plan.smoothing.total_variation(model.input().len());
+    plan.check(model)?;
     let map = |Finished {
                    image,
                    task,
@@ -122,7 +128,7 @@ pub fn predict_all(
         Prediction {
             index: image.index,
             label: image.label,
-            predict: (p_value <= plan.alpha).then_some(ranked[0]),
+            predict: (p_value + f64::from(plan.n) * loss <= plan.alpha).then_some(ranked[0]),
             first: ranked[0],
             n_a,
             n_b,
@@ -152,7 +158,8 @@ impl<'p> Start for Plan<'p> {
         let counts = vec![0; logits.len() / images.len()];
         images
             .iter()
-            .map(|_| {
+            .map(|image| {
+                self.0.smoothing.check(image)?;
                 Ok(Votes {
                     plan: self.0,
                     n: 0,
@@ -171,14 +178,11 @@ struct Votes<'p> {
 
 impl Task for Votes<'_> {
     fn request(&self) -> Option<Request> {
-        let Predict { sigma, n, seed, .. } = *self.plan;
-        let noise = Noise {
-            seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        };
-        (self.n < n).then(|| Request {
-            noise,
+        let Predict {
+            smoothing, n, seed, ..
+        } = self.plan;
+        (self.n < *n).then(|| Request {
+            noise: smoothing.noise(*seed, Purpose::Prediction),
             first: self.n,
             count: n - self.n,
         })

@@ -18,7 +18,7 @@ use crate::image::{Image, check, finite, singles};
 use crate::observer::OutcomeObserver;
 
 /// Samples that a task needs: `count` copies from number `first` on.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
     pub noise: Noise,
     pub first: u32,
@@ -228,7 +228,7 @@ fn evaluate<T: Task>(
     let mut noises: Vec<Noise> = Vec::new();
     for (_, request) in requests {
         if !noises.contains(&request.noise) {
-            noises.push(request.noise);
+            noises.push(request.noise.clone());
         }
     }
     let classes = model.classes();
@@ -252,7 +252,7 @@ fn evaluate<T: Task>(
         let seconds_a_sample = clock.elapsed().as_secs_f64() / total as f64;
         let mut rows = logits.chunks_exact(classes);
         for (slot, request) in of_noise() {
-            flight[*slot].feed(noise, request.count, seconds_a_sample, &mut rows);
+            flight[*slot].feed(&noise, request.count, seconds_a_sample, &mut rows);
         }
     }
     Ok(())
@@ -261,7 +261,7 @@ fn evaluate<T: Task>(
 impl<T: Task> Slot<T> {
     fn feed<'r>(
         &mut self,
-        noise: Noise,
+        noise: &Noise,
         count: u32,
         seconds_a_sample: f64,
         rows: &mut impl Iterator<Item = &'r [f32]>,

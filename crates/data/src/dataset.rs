@@ -62,6 +62,8 @@ struct Inner {
     about: About,
     labels: Vec<u32>,
     source: Source,
+    /// The byte that means 1.0.
+    white: u8,
     /// The pixel value in [0, 1] of each byte.
     values: [f32; 256],
 }
@@ -103,6 +105,7 @@ impl Dataset {
                 about,
                 labels,
                 source,
+                white,
                 values,
             }),
             relabelled: None,
@@ -141,6 +144,12 @@ impl Dataset {
     /// Shape of every image.
     pub fn shape(&self) -> Shape {
         self.inner.about.shape
+    }
+
+    /// Steps from 0 to 1, where every pixel is a multiple of one over it: 255 for
+    /// images of 8 bits.
+    pub fn levels(&self) -> Option<u32> {
+        Some(self.inner.white.into())
     }
 
     /// The names of the classes; label k means the k-th.

@@ -136,6 +136,11 @@ mod tests {
     }
 
     #[test]
+    fn pixels_are_sixteenths() {
+        assert_eq!(open(Split::Test).unwrap().levels(), Some(16));
+    }
+
+    #[test]
     fn pixels_fill_the_unit_interval() {
         let test = open(Split::Test).unwrap();
         let mut image = [0.0; 64];

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use heatsmooth::certify::{Certify, CertifyOutcome, certify_all};
 use heatsmooth::network::Images;
-use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, Row};
+use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, Row, SmoothingId};
 use heatsmooth::{
     DataSource, Device, Error, Figures, ImageChoice, Measurement, ModelSource, Quiet, SplitChoice,
     Subject, measure,
@@ -66,7 +66,11 @@ impl Measurement for Linf {
     }
 
     fn sigma(&self) -> Option<f64> {
-        Some(self.plan.sigma)
+        Some(self.plan.smoothing.sigma())
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(self.plan.smoothing.id())
     }
 
     fn seed(&self) -> u64 {
@@ -82,7 +86,7 @@ impl Measurement for Linf {
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
-        Ok(self.plan.check(subject.network.classes())?)
+        Ok(self.plan.check(&*subject.network)?)
     }
 
     fn run(
@@ -140,9 +144,10 @@ fn main() -> Result<(), Error> {
     let digits = DataSource::named("digits");
     let (split, images) = (SplitChoice::default(), ImageChoice::first(100));
     let subject = Subject::open(&model, &digits, &split, &images, &Device::cpu(None)?)?;
+    let smoothing = subject.smoothing(None, subject.sigma(None)?)?;
     let plan = Certify {
         n: 1000,
-        ..Certify::new(subject.sigma(None)?)
+        ..Certify::new(smoothing)
     };
     let log = Path::new("example/linf.tsv");
     print!("{}", measure(&Linf { plan }, &subject, log, &mut Quiet)?);

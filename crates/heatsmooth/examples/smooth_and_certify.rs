@@ -61,7 +61,7 @@ fn main() -> Result<(), Error> {
             select: Select::Clean,
             ..CertifyParams::default()
         };
-        let certified = Certified::new(sigma, params, 0)?;
+        let certified = Certified::new(subject.smoothing(None, sigma)?, params, 0)?;
         print!("{}", measure(&certified, &subject, &log, &mut Quiet)?);
     }
     Ok(())

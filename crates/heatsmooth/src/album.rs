@@ -84,11 +84,7 @@ impl Album {
             classes: subject.dataset.classes().to_vec(),
             images: vec![],
         };
-        let noise = sigma.map(|sigma| Noise {
-            seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        });
+        let noise = sigma.map(|sigma| Noise::gaussian(seed, Purpose::Prediction, sigma));
         let writer = GalleryWriter::open(folder, header)?;
         Ok(Self { writer, noise })
     }
@@ -107,7 +103,7 @@ impl Album {
     ) -> Result<(), Error> {
         let shape = subject.dataset.shape();
         let original = encode_png(shape, pixels)?;
-        let noisy = match self.noise {
+        let noisy = match &self.noise {
             Some(noise) => {
                 let mut copy = vec![0.0; pixels.len()];
                 noise.add(outcome.index, 0, pixels, &mut copy);

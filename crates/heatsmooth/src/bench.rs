@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use attack::{Challenge, Deterministic, Pgd, PgdParams, maximise};
+use certify::Smoothing;
 use network::{Executor, Gradients, Images, Mode, Model, Noise, NoisyImage, Purpose, SgdStep};
 use settings::choices;
 use train::loss::cross_entropy;
@@ -19,6 +20,8 @@ choices! {
         Forward = "forward",
         /// Logits of noisy copies of one image, the noise included.
         Noisy = "noisy",
+        /// The same with exact noise.
+        NoisyExact = "noisy-exact",
         /// Logits of a single image.
         Latency = "latency",
         /// Forward, backward and SGD on a batch.
@@ -35,9 +38,10 @@ choices! {
 
 impl Work {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Forward,
         Self::Noisy,
+        Self::NoisyExact,
         Self::Latency,
         Self::Train,
         Self::InputGradient,
@@ -73,6 +77,7 @@ pub struct Bench {
     cotangent: Vec<f32>,
     gradients: Gradients,
     noise: Noise,
+    exact: Noise,
     position: Position,
 }
 
@@ -96,11 +101,7 @@ impl Bench {
         kappa: u32,
         seed: u64,
     ) -> Result<Self, Error> {
-        let noise = Noise {
-            seed,
-            purpose: Purpose::Bench,
-            sigma: 0.1,
-        };
+        let noise = Noise::gaussian(seed, Purpose::Bench, 0.1);
         let network = device.load(model)?;
         let (shape, classes) = (network.input(), network.classes());
         let batch = Images {
@@ -134,6 +135,7 @@ impl Bench {
             },
             gradients: network.gradients()?,
             noise,
+            exact: Smoothing::exact(0.1, 255)?.noise(seed, Purpose::Bench),
             position: Position {
                 seed,
                 epoch: 0,
@@ -193,14 +195,17 @@ impl Bench {
         let images = &self.batch.pixels;
         match work {
             Work::Forward => self.network.logits(images, &mut self.logits)?,
-            Work::Noisy => {
+            Work::Noisy | Work::NoisyExact => {
                 let noisy = NoisyImage {
                     pixels: self.batch.image(0),
                     image: 0,
                     first_sample: 0,
                     count: self.batch.len(),
                 };
-                let noise = &self.noise;
+                let noise = match work {
+                    Work::Noisy => &self.noise,
+                    _ => &self.exact,
+                };
                 self.network
                     .noisy_logits(noise, &[noisy], &mut self.logits)?;
             }

@@ -61,7 +61,8 @@
 //! let v = ModelSource::new(v.file);
 //! let subject = Subject::open(&v, &digits, &SplitChoice::default(), &first, &device)?;
 //! let params = CertifyParams { n: 200, ..CertifyParams::default() };
-//! let certified = Certified::new(0.25, params, 0)?;
+//! let smoothing = subject.smoothing(None, 0.25)?;
+//! let certified = Certified::new(smoothing, params, 0)?;
 //! let measured = measure(&certified, &subject, &out.join("certified.tsv"), &mut Quiet)?;
 //! assert_eq!(measured.images, 20);
 //! println!("{measured}");
@@ -112,7 +113,8 @@ pub use subject::{ImageChoice, Subject, image_range};
 
 pub use attack::{DdnParams, PgdParams};
 pub use certify::{
-    CertifyParams, FidelityParams, LBoundParams, PredictParams, Select, Smoothing, TopKRule,
+    CertifyParams, FidelityParams, LBoundParams, NoiseChoice, PredictParams, Select, Smoothing,
+    TopKRule,
 };
 pub use data::{Dataset, Split};
 pub use exchange::Loaded;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use network::Images;
-use record::{Guarantee, Log, Manifest, ModelId, Row};
+use record::{Guarantee, Log, Manifest, ModelId, Row, SmoothingId};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -30,6 +30,12 @@ pub trait Measurement {
 
     /// Noise std in units of pixels scaled to [0, 1]; `None`: without noise.
     fn sigma(&self) -> Option<f64>;
+
+    /// Which noise, and the norm of radii; Gaussian and L2 unless it says
+    /// otherwise.
+    fn smoothing(&self) -> Option<SmoothingId> {
+        self.sigma().map(|_| SmoothingId::default())
+    }
 
     /// Seed of all noise.
     fn seed(&self) -> u64;
@@ -62,8 +68,8 @@ pub trait Measurement {
     ///
     /// # Errors
     /// What contradicts what, in words.
-    fn check_row(&self, row: &Self::Row) -> Result<(), String> {
-        let _ = row;
+    fn check_row(&self, subject: &Subject, row: &Self::Row) -> Result<(), String> {
+        let _ = (subject, row);
         Ok(())
     }
 
@@ -171,7 +177,7 @@ where
     let (mut rows, total) = (opened.rows, manifest.selection.len());
     let resumed = rows.len();
     for (place, row) in rows.iter().enumerate() {
-        measurement.check_row(row).map_err(|reason| {
+        measurement.check_row(subject, row).map_err(|reason| {
             Error::refused(
                 // The first line names the columns.
                 format!("{}:{}: {reason}", log.display(), place + 2),
@@ -246,6 +252,7 @@ fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Manifest {
         data: data_id(&subject.dataset),
         selection: subject.selection,
         sigma: measurement.sigma(),
+        smoothing: measurement.smoothing(),
         seed: measurement.seed(),
         guarantee: measurement.guarantee(),
         configuration: measurement.settings(),

@@ -29,6 +29,7 @@ pub fn vote_guarantee(plan: &Predict) -> Guarantee {
     Guarantee::SoundSmoothed {
         alpha: plan.alpha,
         about: About::TopOne,
+        smoothing: plan.smoothing.id(),
     }
 }
 

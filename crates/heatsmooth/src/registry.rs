@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use attack::{Ddn, DdnParams, Pgd, PgdParams};
-use certify::{CertifyParams, FidelityParams, LBoundParams};
+use certify::{CertifyParams, FidelityParams, LBoundParams, Smoothing};
 use record::MethodInfo;
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values};
@@ -18,7 +18,7 @@ use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
 use crate::measurements::{
-    AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel, check_said,
+    AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel, NoiseOptions, check_said,
 };
 use crate::observer::Observer;
 use crate::source::ModelSource;
@@ -226,14 +226,18 @@ impl Registry {
             measurements: vec![
                 MeasurementEntry {
                     name: "certify",
-                    about: "Certified L2 radii of the smoothed classifier (Cohen et al.)",
+                    about: "Certified radii of the smoothed classifier (Cohen et al.)",
                     wants_reference: false,
-                    fields: || with_noise(CertifyParams::fields()),
+                    fields: || {
+                        let fields = NoiseOptions::fields().into_iter();
+                        with_noise(fields.chain(CertifyParams::fields()).collect())
+                    },
                     run: |values, context, subject, log, observer| {
-                        let sigma = level(values, subject)?;
+                        let noise = NoiseOptions::read(values)?.noise;
+                        let smoothing = subject.smoothing(noise, level(values, subject)?)?;
                         let params = CertifyParams::read(values)?;
                         check_said(values, &params)?;
-                        let certified = Certified::new(sigma, params, context.seed)?;
+                        let certified = Certified::new(smoothing, params, context.seed)?;
                         measure(&certified, subject, log, observer)
                     },
                     cost: |values| number(values, "n", 1e4),
@@ -244,14 +248,10 @@ impl Registry {
                     wants_reference: false,
                     fields: || with_noise(LBoundParams::fields()),
                     run: |values, context, subject, log, observer| {
-                        let (sigma, params) =
-                            (level(values, subject)?, LBoundParams::read(values)?);
-                        measure(
-                            &Bounded::new(sigma, &params, context.seed),
-                            subject,
-                            log,
-                            observer,
-                        )
+                        let smoothing = Smoothing::gaussian(level(values, subject)?)?;
+                        let params = LBoundParams::read(values)?;
+                        let bounded = Bounded::new(smoothing, &params, context.seed);
+                        measure(&bounded, subject, log, observer)
                     },
                     cost: |values| number(values, "samples", 1.0).max(1.0),
                 },

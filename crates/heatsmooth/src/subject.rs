@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use certify::{NoiseChoice, Smoothing};
 use data::{DataError, Dataset};
 use exchange::Loaded;
 use network::{Executor, Images};
@@ -172,6 +173,15 @@ impl Subject {
     pub fn sigma(&self, given: Option<f64>) -> Result<f64, Error> {
         let sigma = given.or(self.loaded.model.info.sigma);
         sigma.ok_or_else(|| SettingError::missing("sigma").into())
+    }
+
+    /// The noise of certificates: as chosen, or exact where the pixels of the data
+    /// set are on a grid.
+    ///
+    /// # Errors
+    /// A noise level that makes no sense; exact noise for pixels on no grid.
+    pub fn smoothing(&self, choice: Option<NoiseChoice>, sigma: f64) -> Result<Smoothing, Error> {
+        Ok(Smoothing::chosen(choice, sigma, self.dataset.levels())?)
     }
 
     /// The selected images from number `skip` on, one by one.

@@ -167,6 +167,25 @@ mod tests {
                     assert_eq!(g, (i % 4 * 100 + i / 4) as f32);
                 }
             }
+            let (three, ones) = (s.splat_u32(3), s.splat_u32(u32::MAX));
+            assert!(s.any_equal(s.iota(), three));
+            assert!(!s.any_equal(s.iota(), s.splat_u32(99)));
+            // All ones are -1.
+            s.write(
+                &mut got,
+                s.to_float(s.select_less(s.iota(), three, ones, three)),
+            );
+            let want = |i: usize| if i < 3 { -1.0 } else { 3.0 };
+            assert!(got.iter().enumerate().all(|(i, &g)| g == want(i)));
+            let table: Vec<[u32; 2]> = (0..40).map(|i| [i, 100 + i]).collect();
+            let index = s.shift_left::<2>(s.iota());
+            // SAFETY: up to 4 * 7 in a table of 40.
+            let (first, second) = unsafe { s.gather(&table, index) };
+            for (entry, offset) in [(first, 0), (second, 100)] {
+                s.write(&mut got, s.to_float(entry));
+                let want = |i: usize| (offset + 4 * i) as f32;
+                assert!(got.iter().enumerate().all(|(i, &g)| g == want(i)));
+            }
             let x = s.to_float(s.iota());
             s.write(&mut got, s.select_gt(x, s.splat(2.5), x, s.zero()));
             let want = |i: usize| if i > 2 { i as f32 } else { 0.0 };

@@ -9,6 +9,10 @@
 //! z0, z1 = sqrt(-2 ln u(r0)) * (cos, sin)(2 pi u(r1)),    z2, z3 from r2, r3
 //! ```
 
+mod grid;
+
+pub use grid::{GridNoise, add_grid_noise};
+
 use crate::isa::{Isa, Kernel};
 use crate::random::{self, MULTIPLIERS, Purpose};
 use crate::simd::Simd;

@@ -45,6 +45,10 @@ pub enum Purpose {
     Augment = 2 << 24,
 }
 
+/// Added to the last word of a counter: 32 further bits of the same draw, for the
+/// few draws that need them. No purpose has this bit.
+pub(crate) const FURTHER: u32 = 1 << 31;
+
 /// The factors of a round.
 pub(crate) const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 /// What a round adds to the key.

@@ -134,6 +134,15 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn shift_right<const N: i32>(self, a: Self::U) -> Self::U;
     /// The high and the low 32 bits of the 64-bit products.
     fn mul_wide(self, a: Self::U, b: Self::U) -> (Self::U, Self::U);
+    /// `a` where `x < y` as signed integers, `b` elsewhere.
+    fn select_less(self, x: Self::U, y: Self::U, a: Self::U, b: Self::U) -> Self::U;
+    /// Whether any lane of both is equal.
+    fn any_equal(self, a: Self::U, b: Self::U) -> bool;
+    /// The first and the second word of the entries with these numbers.
+    ///
+    /// # Safety
+    /// Every lane must be below the length of the table, and that at most 2^28.
+    unsafe fn gather(self, table: &[[u32; 2]], index: Self::U) -> (Self::U, Self::U);
     /// The lanes, read as signed integers, as floats.
     fn to_float(self, a: Self::U) -> Self::V;
     /// `a[0][0], a[1][0], a[2][0], a[3][0], a[0][1], ...`: four vectors woven

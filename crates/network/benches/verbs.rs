@@ -60,11 +60,7 @@ fn logits(bencher: Bencher<'_, '_>, network: (&str, usize, usize)) {
 fn noisy_logits(bencher: Bencher<'_, '_>, network: (&str, usize, usize)) {
     let work = work(network);
     let mut logits = vec![0.0; work.batch * work.cpu.classes()];
-    let noise = Noise {
-        seed: 1,
-        purpose: Purpose::Bench,
-        sigma: 0.1,
-    };
+    let noise = Noise::gaussian(1, Purpose::Bench, 0.1);
     let copies = [NoisyImage {
         pixels: &work.images[..work.cpu.input().len()],
         image: 0,

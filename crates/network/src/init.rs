@@ -24,11 +24,7 @@ pub fn initialise(graph: &Graph, seed: u64) -> Parameters {
                     [out, _, kh, kw] => 2.0 / (out * kh * kw) as f32,
                     _ => 1.0 / spec.shape[1] as f32,
                 };
-                let noise = Noise {
-                    seed,
-                    purpose: Purpose::Weights,
-                    sigma: variance.sqrt().into(),
-                };
+                let noise = Noise::gaussian(seed, Purpose::Weights, variance.sqrt().into());
                 noise.draw(index as u32, 0, spec.len())
             }
         });

@@ -1,23 +1,38 @@
-//! Gaussian noise as a pure function of its key.
+//! Noise as a pure function of its key.
+
+use std::sync::Arc;
 
 use kernels::geometry::Shape;
 use kernels::isa::Isa;
-use kernels::noise::{NoiseKey, add_noise};
+pub use kernels::noise::GridNoise;
+use kernels::noise::{NoiseKey, add_grid_noise, add_noise};
 pub use kernels::random::Purpose;
 use kernels::random::{key, philox4x32};
 
 use crate::device_error::DeviceError;
 
-/// Gaussian noise `N(0, sigma^2)` as a pure function of
-/// `(seed, purpose, image, sample, pixel)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Noise as a pure function of `(seed, purpose, image, sample, pixel)`.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Noise {
     /// The run's seed.
     pub seed: u64,
     /// What for.
     pub purpose: Purpose,
-    /// Standard deviation, in units of pixels scaled to [0, 1].
-    pub sigma: f64,
+    /// What is drawn.
+    pub kind: NoiseKind,
+}
+
+/// What is drawn and added to a pixel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoiseKind {
+    /// `N(0, sigma^2)`, drawn and added in single precision.
+    Gaussian {
+        /// Standard deviation, in units of pixels scaled to [0, 1].
+        sigma: f64,
+    },
+    /// A whole number of steps, exactly by its law, on the grid that the pixels
+    /// lie on. Every device draws the same integers.
+    Grid(Arc<GridNoise>),
 }
 
 /// Uniform between 0 and 1, as a pure function of `(seed, purpose, image, sample)`.
@@ -51,6 +66,15 @@ impl NoisyImage<'_> {
 }
 
 impl Noise {
+    /// Noise `N(0, sigma^2)` in single precision.
+    pub fn gaussian(seed: u64, purpose: Purpose, sigma: f64) -> Self {
+        Self {
+            seed,
+            purpose,
+            kind: NoiseKind::Gaussian { sigma },
+        }
+    }
+
     /// Key of one sample of one image.
     pub fn key(&self, image: u32, sample: u32) -> NoiseKey {
         NoiseKey {
@@ -74,21 +98,18 @@ impl Noise {
         pixels: &[f32],
         out: &mut [f32],
     ) {
-        let sigma = self.sigma as f32;
-        add_noise(isa, self.key(image, sample), sigma, pixels, out);
+        let key = self.key(image, sample);
+        match &self.kind {
+            NoiseKind::Gaussian { sigma } => add_noise(isa, key, *sigma as f32, pixels, out),
+            NoiseKind::Grid(table) => add_grid_noise(isa, key, table, pixels, out),
+        }
     }
 
     /// The noise alone, by the portable kernel: the same on every CPU.
     pub fn draw(&self, image: u32, sample: u32, len: usize) -> Vec<f32> {
         let zeros = vec![0.0; len];
         let mut out = vec![0.0; len];
-        add_noise(
-            Isa::PORTABLE,
-            self.key(image, sample),
-            self.sigma as f32,
-            &zeros,
-            &mut out,
-        );
+        self.add_with(Isa::PORTABLE, (image, sample), &zeros, &mut out);
         out
     }
 

@@ -115,6 +115,15 @@ impl RecordError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Differs { differences, .. }
+                if differences.iter().any(|d| d.field.starts_with("smoothing")) =>
+            {
+                Some(
+                    "the noise is another one: ask for the log's own noise to go on with it, or \
+                     write to another file"
+                        .into(),
+                )
+            }
             Self::Header { .. } | Self::Differs { .. } => Some(
                 "write to another file, or remove the old log and its .json to start afresh".into(),
             ),

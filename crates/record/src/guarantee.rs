@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{NoiseLaw, SmoothingId};
+
 /// What a result guarantees, and about which classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
@@ -14,6 +16,8 @@ pub enum Guarantee {
         alpha: f64,
         /// What the certificate is about.
         about: About,
+        /// The noise of the classifier, and the norm of the radius.
+        smoothing: SmoothingId,
     },
     /// The L-bound of a deterministic v.
     ApproximateIfAverage,
@@ -50,7 +54,7 @@ impl Guarantee {
     /// of a table.
     pub fn brief(&self) -> String {
         let sentence = self.sentence();
-        let Self::SoundSmoothed { alpha, about } = self else {
+        let Self::SoundSmoothed { alpha, about, .. } = self else {
             return sentence.into();
         };
         let about = match about {
@@ -67,24 +71,37 @@ impl Guarantee {
 impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sentence())?;
-        let Self::SoundSmoothed { alpha, about } = self else {
+        let Self::SoundSmoothed {
+            alpha,
+            about,
+            smoothing,
+        } = self
+        else {
             return Ok(());
         };
+        let copy = match smoothing.noise {
+            NoiseLaw::Gaussian => "x+eta",
+            NoiseLaw::Exact { .. } => "q(x+eta)",
+        };
+        let within = format!(
+            "every perturbation of {} norm below the radius",
+            smoothing.norm
+        );
         match about {
             About::TopOne => write!(
                 f,
-                ": g(x) = argmax_c P(v(x+eta) = c), not argmax v(x), keeps the certified class \
-                 for every perturbation below the radius"
+                ": g(x) = argmax_c P(v({copy}) = c), not argmax v(x), keeps the certified class \
+                 for {within}"
             ),
             About::Set(k) => write!(
                 f,
-                ": for every perturbation below the radius, argmax v(x+eta) is in the set of {k} \
-                 classes more often than not; not that the label stays among the top {k}"
+                ": for {within}, argmax v({copy}) is in the set of {k} classes more often than \
+                 not; not that the label stays among the top {k}"
             ),
             About::LabelInTop(k) => write!(
                 f,
-                ": for every perturbation below the radius, the label is among the top {k} of \
-                 v(x+eta) more often than not; not about the top {k} of v(x)"
+                ": for {within}, the label is among the top {k} of v({copy}) more often than not; \
+                 not about the top {k} of v(x)"
             ),
         }?;
         write!(
@@ -92,7 +109,18 @@ impl fmt::Display for Guarantee {
             "; alpha = {alpha} for each image by itself, so some {} of 100 certificates may be \
              wrong",
             alpha * 100.0
-        )
+        )?;
+        match smoothing.noise {
+            NoiseLaw::Gaussian => f.write_str(
+                "; the noise is drawn and added in single precision, whose rounding the proof \
+                 leaves out",
+            ),
+            NoiseLaw::Exact { levels } => write!(
+                f,
+                "; proven for what is computed: q rounds pixels to multiples of 1/{levels}, and \
+                 the rounded noise is drawn exactly"
+            ),
+        }
     }
 }
 
@@ -112,6 +140,8 @@ enum Tag {
         alpha: f64,
         #[serde(default, skip_serializing_if = "is_top_one")]
         about: About,
+        #[serde(default, skip_serializing_if = "SmoothingId::is_default")]
+        smoothing: SmoothingId,
     },
     ApproximateIfAverage,
     Empirical,
@@ -124,7 +154,15 @@ fn is_top_one(about: &About) -> bool {
 impl From<Written> for Guarantee {
     fn from(written: Written) -> Self {
         match written.tag {
-            Tag::SoundSmoothed { alpha, about } => Self::SoundSmoothed { alpha, about },
+            Tag::SoundSmoothed {
+                alpha,
+                about,
+                smoothing,
+            } => Self::SoundSmoothed {
+                alpha,
+                about,
+                smoothing,
+            },
             Tag::ApproximateIfAverage => Self::ApproximateIfAverage,
             Tag::Empirical => Self::Empirical,
         }
@@ -134,7 +172,15 @@ impl From<Written> for Guarantee {
 impl From<Guarantee> for Written {
     fn from(guarantee: Guarantee) -> Self {
         let tag = match guarantee {
-            Guarantee::SoundSmoothed { alpha, about } => Tag::SoundSmoothed { alpha, about },
+            Guarantee::SoundSmoothed {
+                alpha,
+                about,
+                smoothing,
+            } => Tag::SoundSmoothed {
+                alpha,
+                about,
+                smoothing,
+            },
             Guarantee::ApproximateIfAverage => Tag::ApproximateIfAverage,
             Guarantee::Empirical => Tag::Empirical,
         };
@@ -151,8 +197,34 @@ mod tests {
     use serde_json::json;
 
     fn smoothed(about: About) -> Guarantee {
-        let alpha = 0.001;
-        Guarantee::SoundSmoothed { alpha, about }
+        Guarantee::SoundSmoothed {
+            alpha: 0.001,
+            about,
+            smoothing: SmoothingId::default(),
+        }
+    }
+
+    fn exact() -> Guarantee {
+        Guarantee::SoundSmoothed {
+            alpha: 0.001,
+            about: About::TopOne,
+            smoothing: SmoothingId {
+                noise: NoiseLaw::Exact { levels: 255 },
+                ..SmoothingId::default()
+            },
+        }
+    }
+
+    #[test]
+    fn exact_noise_says_what_is_proven_and_float_noise_what_is_not() {
+        let words = exact().to_string();
+        assert!(words.contains("P(v(q(x+eta)) = c)"), "{words}");
+        assert!(words.contains("proven for what is computed"), "{words}");
+        let words = smoothed(About::TopOne).to_string();
+        assert!(words.contains("rounding the proof leaves out"), "{words}");
+        let json = serde_json::to_value(exact()).unwrap();
+        let smoothing = json!({"noise": "exact", "levels": 255, "norm": "l2"});
+        assert_eq!(json["smoothing"], smoothing);
     }
 
     #[test]
@@ -165,14 +237,17 @@ mod tests {
                 "alpha": 0.001,
                 "in_words": "sound for the smoothed classifier, with probability 1-alpha: g(x) = \
                              argmax_c P(v(x+eta) = c), not argmax v(x), keeps the certified class \
-                             for every perturbation below the radius; alpha = 0.001 for each image \
-                             by itself, so some 0.1 of 100 certificates may be wrong",
+                             for every perturbation of L2 norm below the radius; alpha = 0.001 for \
+                             each image by itself, so some 0.1 of 100 certificates may be wrong; \
+                             the noise is drawn and added in single precision, whose rounding \
+                             the proof leaves out",
             })
         );
         for guarantee in [
             smoothed(About::TopOne),
             smoothed(About::Set(5)),
             smoothed(About::LabelInTop(5)),
+            exact(),
             Guarantee::ApproximateIfAverage,
             Guarantee::Empirical,
         ] {

@@ -23,7 +23,7 @@
 //! ```
 //! use heatsmooth_record::{
 //!     About, CertifyRow, DataId, Guarantee, Log, LogKind, Manifest, ModelId, RecordError, Row,
-//!     Selection, Tsv, Versions,
+//!     Selection, SmoothingId, Tsv, Versions,
 //! };
 //!
 //! # fn main() -> Result<(), RecordError> {
@@ -39,8 +39,13 @@
 //!     data: DataId { name: "digits".into(), split: "test".into(), sha256: "4853df62".into() },
 //!     selection: Selection::all(3),
 //!     sigma: Some(0.25),
+//!     smoothing: Some(SmoothingId::default()),
 //!     seed: 0,
-//!     guarantee: Guarantee::SoundSmoothed { alpha: 0.001, about: About::TopOne },
+//!     guarantee: Guarantee::SoundSmoothed {
+//!         alpha: 0.001,
+//!         about: About::TopOne,
+//!         smoothing: SmoothingId::default(),
+//!     },
 //!     configuration: serde_json::json!({"n": 10_000}),
 //!     versions: Versions::default(),
 //! };
@@ -87,6 +92,7 @@ mod number;
 mod rows;
 mod run;
 mod selection;
+mod smoothing;
 mod tsv;
 mod tsv_writer;
 
@@ -109,5 +115,6 @@ pub use rows::{
 };
 pub use run::RunManifest;
 pub use selection::{Selection, Shard};
+pub use smoothing::{NoiseLaw, Norm, SmoothingId};
 pub use tsv::{Torn, Tsv};
 pub use tsv_writer::{Reopened, TsvWriter};

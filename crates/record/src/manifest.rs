@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{About, Difference, Guarantee, LogKind, RecordError, Selection, atomic};
+use crate::{About, Difference, Guarantee, LogKind, RecordError, Selection, SmoothingId, atomic};
 
 /// A model file, known by its hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,9 @@ pub struct Manifest {
     pub selection: Selection,
     /// Noise std in units of pixels scaled to [0, 1]; `None` without noise.
     pub sigma: Option<f64>,
+    /// Which noise, and the norm of radii; `None` without noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smoothing: Option<SmoothingId>,
     /// Seed of all noise.
     pub seed: u64,
     /// What the results guarantee.
@@ -108,7 +111,14 @@ impl Manifest {
     /// Reads a manifest; a newer version or another format is refused.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
         let manifest: Self = read_versioned(path, Self::FORMAT, Self::VERSION)?;
-        Ok(manifest.with_what_it_is_about())
+        Ok(manifest.with_what_it_is_about().with_its_noise())
+    }
+
+    /// Early manifests do not tell their noise: it was Gaussian.
+    fn with_its_noise(mut self) -> Self {
+        let early = self.sigma.map(|_| SmoothingId::default());
+        self.smoothing = self.smoothing.or(early);
+        self
     }
 
     /// Early manifests tell what a top-k certificate is about in their
@@ -134,7 +144,7 @@ impl Manifest {
     }
 
     /// What may differ between manifests whose rows belong together.
-    pub(crate) const NEVER_COMPARED: [&str; 6] = [
+    pub(crate) const NEVER_COMPARED: [&str; 7] = [
         "versions",
         "label",
         "model.path",
@@ -142,6 +152,8 @@ impl Manifest {
         // The hash says which data they are; a folder may have moved.
         "data.name",
         "guarantee.in_words",
+        // Stands in the manifest itself.
+        "guarantee.smoothing",
     ];
 
     /// The fields in which `self` (on disk) differs from `wanted` such that
@@ -257,10 +269,12 @@ pub(crate) mod tests {
             },
             selection: Selection::all(6),
             sigma: Some(0.25),
+            smoothing: Some(SmoothingId::default()),
             seed: 0,
             guarantee: Guarantee::SoundSmoothed {
                 alpha: 0.001,
                 about: About::TopOne,
+                smoothing: SmoothingId::default(),
             },
             configuration: json!({"n": 1000, "n0": 100, "select": "clean"}),
             versions: Versions {
@@ -341,6 +355,7 @@ pub(crate) mod tests {
             guarantee: Guarantee::SoundSmoothed {
                 alpha: 0.001,
                 about,
+                smoothing: SmoothingId::default(),
             },
             ..sample()
         };
@@ -371,6 +386,35 @@ pub(crate) mod tests {
             };
             assert_eq!(about, expected);
         }
+    }
+
+    #[test]
+    fn an_early_manifest_is_about_gaussian_noise() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("F.json");
+        let early = Manifest {
+            smoothing: None,
+            ..sample()
+        };
+        early.write(&path).unwrap();
+        assert!(
+            !std::fs::read_to_string(&path)
+                .unwrap()
+                .contains("smoothing")
+        );
+        assert_eq!(Manifest::read(&path).unwrap(), sample());
+        assert!(
+            Manifest::read(&path)
+                .unwrap()
+                .differences(&sample())
+                .is_empty()
+        );
+        let without_noise = Manifest {
+            sigma: None,
+            ..early
+        };
+        without_noise.write(&path).unwrap();
+        assert_eq!(Manifest::read(&path).unwrap().smoothing, None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use record::{
     About, AttackRow, CertifyRow, DataId, FidelityRow, Guarantee, LboundRow, LogKind, Manifest,
-    ModelId, Row, Selection, Tsv, Versions, manifest_path,
+    ModelId, Row, Selection, SmoothingId, Tsv, Versions, manifest_path,
 };
 use serde_json::Value;
 
@@ -50,6 +50,11 @@ impl LoadedLog {
     /// The one radius that an anytime certification was to decide, if it was.
     pub fn asked_radius(&self) -> Option<f64> {
         self.manifest.configuration.get("radius")?.as_f64()
+    }
+
+    /// Which noise, and the norm of radii.
+    pub fn smoothing(&self) -> SmoothingId {
+        self.manifest.smoothing.unwrap_or_default()
     }
 
     /// Adds the rows of another shard of the same run.
@@ -227,11 +232,13 @@ fn guess(path: &Path, table: &Tsv, options: &Options) -> Result<Manifest, Report
         },
         selection: Selection::all(0),
         sigma: number_after(&parts, "sigma_").or_else(|| number_after(&parts, "noise_")),
+        smoothing: Some(SmoothingId::default()),
         seed: 0,
         guarantee: match kind {
             LogKind::Certify => Guarantee::SoundSmoothed {
                 alpha: options.published_alpha,
                 about: About::TopOne,
+                smoothing: SmoothingId::default(),
             },
             LogKind::Lbound => Guarantee::ApproximateIfAverage,
             _ => Guarantee::Empirical,

@@ -137,6 +137,9 @@ fn details(manifest: &Manifest, path: &str) -> Vec<(String, String)> {
     if let Some(sigma) = manifest.sigma {
         add("σ", sigma.to_string());
     }
+    if let Some(smoothing) = manifest.smoothing {
+        add("noise", smoothing.noise.to_string());
+    }
     add("by", manifest.procedure.clone());
     if let Value::Object(settings) = &manifest.configuration {
         for (key, value) in settings {

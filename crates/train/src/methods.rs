@@ -145,11 +145,7 @@ pub(crate) fn noisy_copies(
 
 /// The noise that networks are trained on.
 pub(crate) fn training_noise(seed: u64, sigma: f64) -> Noise {
-    Noise {
-        seed,
-        purpose: Purpose::Training,
-        sigma,
-    }
+    Noise::gaussian(seed, Purpose::Training, sigma)
 }
 
 /// `count` noisy copies of every image, numbered from `first_sample`.

@@ -44,11 +44,7 @@ fn the_process_does_not_grow_with_kappa() {
         Ok(Box::new(Cpu::new(model, Arc::clone(&pool))))
     };
     let (images, len) = (64, 32 * 32 * 3);
-    let noise = Noise {
-        seed: 0,
-        purpose: Purpose::Bench,
-        sigma: 0.3,
-    };
+    let noise = Noise::gaussian(0, Purpose::Bench, 0.3);
     let batch = Images {
         shape: Shape::new(32, 32, 3),
         indices: (0..images).collect(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use network::{Executor, Images, Noise, NoisyImage, Shape};
+use network::{Executor, Images, Noise, NoiseKind, NoisyImage, Shape};
 use settings::SettingError;
 
 use super::{Deterministic, Evaluation, Judgement, Target, passes};
@@ -32,12 +32,10 @@ impl<'a> Averaged<'a> {
         noise: Noise,
         samples: u32,
     ) -> Result<Self, SettingError> {
-        require(
-            noise.sigma >= 0.0 && noise.sigma.is_finite(),
-            "sigma",
-            "a number of at least 0",
-            noise.sigma,
-        )?;
+        if let NoiseKind::Gaussian { sigma } = noise.kind {
+            let fits = sigma >= 0.0 && sigma.is_finite();
+            require(fits, "sigma", "a number of at least 0", sigma)?;
+        }
         // Sample numbers have 32 bits: 3e9 for `first_sample`, 1e9 for up to
         // 10,000 fresh steps.
         require(

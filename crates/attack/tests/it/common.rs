@@ -88,11 +88,7 @@ pub fn images_for(
 
 /// Random numbers that depend on their key alone.
 pub fn random(seed: u64, image: u32, len: usize) -> Vec<f32> {
-    let noise = Noise {
-        seed,
-        purpose: Purpose::Bench,
-        sigma: 1.0,
-    };
+    let noise = Noise::gaussian(seed, Purpose::Bench, 1.0);
     noise.draw(image, 0, len)
 }
 

@@ -80,11 +80,7 @@ fn check(golden: &Golden, case: &Case, network: &Reference<f64>, images: &Images
         challenge = challenge.targeted(&golden.targets);
     }
     let deterministic = Deterministic::new(network);
-    let noise = Noise {
-        seed: golden.seed,
-        purpose: Purpose::Prediction,
-        sigma: golden.sigma,
-    };
+    let noise = Noise::gaussian(golden.seed, Purpose::Prediction, golden.sigma);
     let averaged = Averaged::new(network, noise, case.samples.max(1)).unwrap();
     let target: &dyn Target = match case.samples {
         0 => &deterministic,

@@ -233,12 +233,8 @@ fn results_on_the_floor_are_noticed() {
 #[test]
 fn averages_of_many_noises_work_too() {
     let problem = problem(2, 1.2, 4);
-    let noise = Noise {
-        seed: 5,
-        purpose: Purpose::Prediction,
-        sigma: 0.25,
-    };
-    let averaged = || Averaged::new(&problem.network, noise, 300).unwrap();
+    let noise = Noise::gaussian(5, Purpose::Prediction, 0.25);
+    let averaged = || Averaged::new(&problem.network, noise.clone(), 300).unwrap();
     let (fixed, fresh) = (averaged(), averaged().fresh());
     let ddn = Ddn::new(DdnParams::default(), 0).unwrap();
     for target in [&fixed as &dyn Target, &fresh] {

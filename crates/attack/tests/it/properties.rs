@@ -12,11 +12,7 @@ use crate::common::{images_for, random_image, small_network};
 const PIXELS: usize = 50;
 
 fn noise(sigma: f64) -> Noise {
-    Noise {
-        seed: 9,
-        purpose: Purpose::Prediction,
-        sigma,
-    }
+    Noise::gaussian(9, Purpose::Prediction, sigma)
 }
 
 fn pixels(seed: u64, count: u32) -> Vec<f32> {
@@ -144,7 +140,7 @@ fn the_inner_maximisation_raises_the_loss_on_its_own_noises() {
         ..noise(0.25)
     };
     let epoch = |epoch: u32| {
-        let target = Averaged::new(&network, noise, 3).unwrap();
+        let target = Averaged::new(&network, noise.clone(), 3).unwrap();
         target.first_sample(3 * epoch).unwrap()
     };
     let params = PgdParams {

@@ -1,6 +1,7 @@
 //! Simulations over Bernoulli streams with fixed seeds.
 
 use super::*;
+use crate::smoothing::Smoothing;
 use crate::statistics::{clopper_pearson_lower, normal_cdf};
 
 /// Steele, Lea and Flood's SplitMix64: fast, and independent of the crate's noise.
@@ -34,12 +35,12 @@ fn simulate(plan: &Certify, p: f64, random: &mut Random) -> Answer {
         let check = next_check(plan, n);
         n_a += random.hits(check - n, p);
         n = check;
-        let (stop, decision) = look(plan, n_a, n);
+        let (stop, decision) = look(plan, 0.0, n_a, n);
         if stop {
             return Answer {
                 n_a,
                 n,
-                radius: cohen(plan.sigma, plan.p_lower(n_a, n)),
+                radius: plan.smoothing.radius(plan.p_lower(n_a, n)),
                 decision,
             };
         }
@@ -51,7 +52,7 @@ fn plan(alpha: f64, n: u32, goal: StopRule) -> Certify {
         alpha,
         n,
         anytime: Some(goal),
-        ..Certify::new(1.0)
+        ..Certify::new(Smoothing::gaussian(1.0).unwrap())
     }
 }
 
@@ -112,7 +113,7 @@ fn at_most_alpha_of_200_000_anytime_certificates_are_wrong() {
                 _ => random.uniform(),
             };
             let answer = simulate(&plan, p, &mut random);
-            let true_radius = cohen(plan.sigma, p);
+            let true_radius = plan.smoothing.radius(p);
             let refused = answer.decision == Some(Decision::Below);
             wrong +=
                 u32::from(answer.radius > true_radius || (refused && true_radius >= edge_radius));
@@ -149,7 +150,7 @@ fn deciding_takes_ten_times_fewer_samples_and_loses_one_percent() {
             // The expected count stands for 100,000 more draws.
             let hits = (p * f64::from(n)).round() as u64;
             let p_lower = clopper_pearson_lower(hits, n.into(), plan.alpha);
-            fixed += u32::from(cohen(plan.sigma, p_lower) >= goal);
+            fixed += u32::from(plan.smoothing.radius(p_lower) >= goal);
         }
         let saving = f64::from(n) * f64::from(images) / samples as f64;
         println!("R = {goal}: {saving:.1} times fewer, {decided} certified for {fixed}");
@@ -174,7 +175,7 @@ fn what_is_given_up_is_below_the_tolerance() {
         let stopped = simulate(&plan, p, &mut random);
         samples += u64::from(stopped.n);
         let n_a = stopped.n_a + random.hits(plan.n - stopped.n, p);
-        let at_cap = cohen(plan.sigma, plan.p_lower(n_a, plan.n));
+        let at_cap = plan.smoothing.radius(plan.p_lower(n_a, plan.n));
         kept += u32::from(at_cap - stopped.radius <= tolerance);
     }
     println!(
@@ -187,16 +188,19 @@ fn what_is_given_up_is_below_the_tolerance() {
 #[test]
 fn hopeless_and_obvious_images_stop_at_the_first_look() {
     let decided = plan(0.001, 100_000, StopRule::Radius(0.5));
-    assert_eq!(look(&decided, 0, 64), (true, Some(Decision::Below)));
-    assert_eq!(look(&decided, 64, 64), (true, Some(Decision::AtLeast)));
-    assert_eq!(look(&decided, 45, 64), (false, Some(Decision::Undecided)));
+    assert_eq!(look(&decided, 0.0, 0, 64), (true, Some(Decision::Below)));
+    assert_eq!(look(&decided, 0.0, 64, 64), (true, Some(Decision::AtLeast)));
+    assert_eq!(
+        look(&decided, 0.0, 45, 64),
+        (false, Some(Decision::Undecided))
+    );
     // Too many misses for the cap: nothing is proven, but nothing can be any more.
     assert_eq!(
-        look(&plan(0.001, 100, StopRule::Radius(0.5)), 40, 64),
+        look(&plan(0.001, 100, StopRule::Radius(0.5)), 0.0, 40, 64),
         (true, Some(Decision::Undecided))
     );
     assert_eq!(
-        look(&decided, 69_146, 100_000),
+        look(&decided, 0.0, 69_146, 100_000),
         (true, Some(Decision::Undecided))
     );
 }
@@ -211,5 +215,8 @@ fn looks_grow_by_an_eighth_and_end_at_n() {
     assert_eq!(looks[..3], [64, 128, 192]);
     assert_eq!(looks.last(), Some(&10_000));
     assert!(looks.len() < 40, "{}", looks.len());
-    assert_eq!(next_check(&Certify::new(1.0), 0), 10_000);
+    assert_eq!(
+        next_check(&Certify::new(Smoothing::gaussian(1.0).unwrap()), 0),
+        10_000
+    );
 }

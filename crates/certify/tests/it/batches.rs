@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use heatsmooth_certify::{
-    Certify, CertifyError, CertifyOutcome, CertifyParams, Select, StopRule, TopKRule,
+    Certify, CertifyError, CertifyOutcome, CertifyParams, Select, Smoothing, StopRule, TopKRule,
 };
 use network::{Classify, DeviceError, Images, Noise, NoisyImage, Shape};
 use settings::SettingError;
 
-use crate::common::{Function, certify, image, linear, pixels};
+use crate::common::{Function, certify, gaussian, image, linear, pixels};
 
 fn model() -> impl Classify {
     let weights = (0..5)
@@ -36,7 +36,7 @@ fn plans() -> Vec<Certify> {
     let base = Certify {
         n0: 20,
         n: 700,
-        ..Certify::new(0.3)
+        ..Certify::new(gaussian(0.3))
     };
     let anytime = |goal| Certify {
         anytime: Some(goal),
@@ -108,7 +108,7 @@ fn the_seed_changes_the_noise() {
     let model = model();
     let plan = Certify {
         n: 700,
-        ..Certify::new(0.3)
+        ..Certify::new(gaussian(0.3))
     };
     let other = Certify {
         seed: 1,
@@ -193,7 +193,7 @@ fn a_bad_image_is_refused_after_those_before_it() {
     let model = model();
     let plan = Certify {
         n: 100,
-        ..Certify::new(0.3)
+        ..Certify::new(gaussian(0.3))
     };
     let bad = |value: f32| {
         let mut pixels = pixels(1, 6);
@@ -252,7 +252,7 @@ fn a_bad_image_is_refused_after_those_before_it() {
 fn a_network_that_overflows_is_refused() {
     let plan = Certify {
         n: 100,
-        ..Certify::new(0.3)
+        ..Certify::new(gaussian(0.3))
     };
     let clean = Function {
         pixels: 1,
@@ -281,29 +281,26 @@ fn a_network_that_overflows_is_refused() {
 }
 
 #[test]
+fn noise_levels_that_make_no_sense_are_refused_with_a_hint() {
+    for (sigma, message) in [
+        (0.0, "sigma is `0`, expected a positive number"),
+        (-1.0, "sigma is `-1`, expected a positive number"),
+        (f64::NAN, "sigma is `NaN`, expected a positive number"),
+    ] {
+        let error = Smoothing::gaussian(sigma).unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert!(error.hint().unwrap().contains("usual"));
+    }
+}
+
+#[test]
 fn plans_that_make_no_sense_are_refused_with_a_hint() {
-    let plan = Certify::new(0.25);
+    let plan = Certify::new(gaussian(0.25));
     let anytime = |goal| Certify {
         anytime: Some(goal),
         ..plan.clone()
     };
     for (plan, message, hint) in [
-        (
-            Certify {
-                sigma: 0.0,
-                ..plan.clone()
-            },
-            "sigma is `0`, expected a positive number",
-            "usual",
-        ),
-        (
-            Certify {
-                sigma: f64::NAN,
-                ..plan.clone()
-            },
-            "sigma is `NaN`, expected a positive number",
-            "usual",
-        ),
         (
             Certify {
                 alpha: 0.0,
@@ -371,7 +368,7 @@ fn plans_that_make_no_sense_are_refused_with_a_hint() {
             "every image would be right",
         ),
     ] {
-        let error = plan.check(5).unwrap_err();
+        let error = plan.check(&model()).unwrap_err();
         assert!(error.to_string().starts_with(message), "{error}");
         assert!(error.hint().unwrap().contains(hint), "{:?}", error.hint());
         let of_run = certify(&model(), images(0..1), &plan, 64).unwrap_err();
@@ -386,7 +383,7 @@ fn plans_that_make_no_sense_are_refused_with_a_hint() {
         anytime(StopRule::Radius(f64::NAN)),
         anytime(StopRule::Tolerance(0.0)),
     ] {
-        plan.check(5).unwrap_err();
+        plan.check(&model()).unwrap_err();
     }
     assert_eq!(
         certify(&model(), images(0..1), &plan, 0).unwrap_err(),
@@ -397,21 +394,21 @@ fn plans_that_make_no_sense_are_refused_with_a_hint() {
         n: 10,
         ..plan.clone()
     }
-    .check(5)
+    .check(&model())
     .unwrap();
     Certify {
         n: 1,
         alpha: 0.6,
         ..plan.clone()
     }
-    .check(5)
+    .check(&model())
     .unwrap();
     Certify {
         n0: 0,
         select: Select::Clean,
         ..plan.clone()
     }
-    .check(5)
+    .check(&model())
     .unwrap();
 }
 
@@ -429,11 +426,11 @@ fn settings_without_effect_are_refused() {
         (params(false, None, Some(0.1)), "tolerance"),
         (params(true, Some(0.5), Some(0.1)), "tolerance"),
     ] {
-        let error = params.plan(0.25, 0).unwrap_err();
+        let error = params.plan(gaussian(0.25), 0).unwrap_err();
         assert!(matches!(error, SettingError::Ineffective { .. }), "{error}");
         assert_eq!(error.name(), name);
     }
-    let rule = |params: CertifyParams| params.plan(0.25, 0).unwrap().anytime;
+    let rule = |params: CertifyParams| params.plan(gaussian(0.25), 0).unwrap().anytime;
     assert_eq!(rule(params(false, None, None)), None);
     let radius = Some(StopRule::Radius(0.5));
     assert_eq!(rule(params(true, Some(0.5), None)), radius);

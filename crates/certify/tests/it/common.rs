@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use heatsmooth_certify::{Certify, CertifyError, CertifyOutcome, certify_all};
+use heatsmooth_certify::{Certify, CertifyError, CertifyOutcome, Smoothing, certify_all};
 use network::{Classify, DeviceError, Images, Noise, NoisyImage, Shape};
 
 /// Logits by a function of the pixels.
@@ -65,6 +65,11 @@ pub fn linear(
 /// `|x - boundary|`.
 pub fn threshold(boundary: f32) -> Function<impl Fn(&[f32], &mut [f32]) + Sync> {
     linear(vec![vec![0.0], vec![1.0]], vec![0.0, -boundary])
+}
+
+/// Gaussian noise.
+pub fn gaussian(sigma: f64) -> Smoothing {
+    Smoothing::gaussian(sigma).expect("a noise level")
 }
 
 /// One image.

@@ -7,7 +7,7 @@ use heatsmooth_certify::statistics::normal_cdf;
 use heatsmooth_certify::{Bound, LBound, LBoundSummary, lbound_all};
 use network::{Classify, Images};
 
-use crate::common::{Function, image, linear, threshold};
+use crate::common::{Function, gaussian, image, linear, threshold};
 
 fn bounds(
     model: &impl Classify,
@@ -44,7 +44,7 @@ fn the_deterministic_bound_is_the_formula() {
     let of = |label, top_k| {
         let plan = LBound {
             top_k,
-            ..LBound::new(0.25)
+            ..LBound::new(gaussian(0.25))
         };
         bounds(&logarithms(), [image(0, label, &p)], &plan, 16).remove(0)
     };
@@ -81,7 +81,7 @@ fn the_averaged_bound_of_a_step_is_below_the_distance() {
     let steep = linear(vec![vec![0.0], vec![1e4]], vec![0.0, -5e3]);
     let plan = LBound {
         samples: 20_000,
-        ..LBound::new(0.2)
+        ..LBound::new(gaussian(0.2))
     };
     let distances: Vec<f64> = (1..10).map(|i| 0.05 * f64::from(i)).collect();
     let images = distances
@@ -89,7 +89,7 @@ fn the_averaged_bound_of_a_step_is_below_the_distance() {
         .enumerate()
         .map(|(i, d)| image(i as u32, 1, &[(0.5 + d) as f32]));
     for (bound, distance) in bounds(&steep, images, &plan, 3000).iter().zip(&distances) {
-        let p = normal_cdf(distance / plan.sigma);
+        let p = normal_cdf(distance / plan.smoothing.sigma());
         // Six standard errors.
         let error = 6.0 * (p * (1.0 - p) / f64::from(plan.samples)).sqrt();
         assert!((bound.p_label - p).abs() < error, "{bound:?}, p = {p}");
@@ -102,7 +102,7 @@ fn the_averaged_bound_of_a_step_is_below_the_distance() {
 fn the_average_does_not_depend_on_the_batch() {
     let plan = LBound {
         samples: 37,
-        ..LBound::new(0.2)
+        ..LBound::new(gaussian(0.2))
     };
     let images = || (0..20).map(|i| image(i, 1, &[i as f32 / 20.0]));
     let timeless = |bounds: Vec<Bound>| -> Vec<Bound> {
@@ -136,17 +136,17 @@ fn the_summary_gives_the_papers_figure_and_the_one_over_all_images() {
 
 #[test]
 fn plans_that_make_no_sense_are_refused() {
-    LBound::new(-1.0).check(10).unwrap_err();
+    let ten_classes = linear(vec![vec![0.0]; 10], vec![0.0; 10]);
     LBound {
         top_k: 10,
-        ..LBound::new(0.1)
+        ..LBound::new(gaussian(0.1))
     }
-    .check(10)
+    .check(&ten_classes)
     .unwrap_err();
     LBound {
         top_k: 0,
-        ..LBound::new(0.1)
+        ..LBound::new(gaussian(0.1))
     }
-    .check(10)
+    .check(&ten_classes)
     .unwrap_err();
 }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod common;
+mod exact;
 mod fidelity;
 mod lbound;
 mod oracle;

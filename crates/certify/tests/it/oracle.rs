@@ -10,7 +10,7 @@ use heatsmooth_certify::{
     Certify, Predict, Prediction, Select, StopRule, TopKRule, certify_all, predict_all,
 };
 
-use crate::common::{certify, image, linear, pixels, threshold};
+use crate::common::{certify, gaussian, image, linear, pixels, threshold};
 
 /// The smallest count that exceeds what `Binomial(n, p)` shows with probability 1e-9.
 fn too_many(n: u64, p: f64) -> u64 {
@@ -28,13 +28,13 @@ fn the_radius_of_a_linear_model_is_just_below_the_distance() {
     let plan = Certify {
         n: 400_000,
         select: Select::Clean,
-        ..Certify::new(0.08)
+        ..Certify::new(gaussian(0.08))
     };
     let near = (0..20).map(|i| 0.75 + 1.75 * f64::from(i) / 19.0);
     let far = (0..4).map(|i| 5.9 + 0.1 * f64::from(i));
     let distances: Vec<f64> = near
         .chain(far)
-        .map(|in_sigma| in_sigma * plan.sigma)
+        .map(|in_sigma| in_sigma * plan.smoothing.sigma())
         .collect();
     let images = distances.iter().enumerate().map(|(i, d)| {
         let side = if i % 2 == 0 { 1.0 } else { -1.0 };
@@ -51,7 +51,10 @@ fn the_radius_of_a_linear_model_is_just_below_the_distance() {
         .iter()
         .zip(&distances)
     {
-        let best = cohen(plan.sigma, normal_cdf(distance / plan.sigma).min(cap));
+        let best = cohen(
+            plan.smoothing.sigma(),
+            normal_cdf(distance / plan.smoothing.sigma()).min(cap),
+        );
         let radius = outcome.certificate.radius;
         assert!(
             outcome.correct && radius >= 0.97 * best,
@@ -87,7 +90,7 @@ fn at_most_alpha_of_the_radii_exceed_the_distance() {
             alpha: 0.05,
             select,
             anytime,
-            ..Certify::new(0.25)
+            ..Certify::new(gaussian(0.25))
         };
         let count = 1500;
         let all: Vec<Vec<f32>> = (0..count).map(|i| pixels(100 + i, 8)).collect();
@@ -158,7 +161,7 @@ fn the_counts_of_a_linear_model_agree_with_quadrature() {
     );
     let plan = Certify {
         n: 50_000,
-        ..Certify::new(0.5)
+        ..Certify::new(gaussian(0.5))
     };
     let all: Vec<Vec<f32>> = (0..24).map(|i| pixels(i, 2)).collect();
     let images = all.iter().enumerate().map(|(i, x)| image(i as u32, 0, x));
@@ -171,7 +174,7 @@ fn the_counts_of_a_linear_model_agree_with_quadrature() {
         };
         classes.insert(class);
         let x = [f64::from(x[0]), f64::from(x[1])];
-        let p = probability(&weights, &bias, x, plan.sigma, class);
+        let p = probability(&weights, &bias, x, plan.smoothing.sigma(), class);
         let (hits, n) = (u64::from(certificate.n_a), u64::from(certificate.n));
         assert!(
             binomial_upper_tail(hits, n, p) > 1e-9,
@@ -192,15 +195,18 @@ fn the_counts_of_a_linear_model_agree_with_quadrature() {
         );
         assert_eq!(
             certificate.radius,
-            plan.sigma * normal_quantile(certificate.p_lower)
+            plan.smoothing.sigma() * normal_quantile(certificate.p_lower)
         );
         assert_eq!(
             certificate.lecuyer,
-            lecuyer(plan.sigma, certificate.p_lower)
+            lecuyer(plan.smoothing.sigma(), certificate.p_lower)
         );
-        assert_eq!(certificate.li, li(plan.sigma, certificate.p_lower));
+        assert_eq!(
+            certificate.li,
+            li(plan.smoothing.sigma(), certificate.p_lower)
+        );
         // The label is class 0.
-        let p_label = probability(&weights, &bias, x, plan.sigma, 0);
+        let p_label = probability(&weights, &bias, x, plan.smoothing.sigma(), 0);
         assert!(certificate.p_correct_lower < p_label);
         assert!(certificate.p_correct_lower > p_label - 0.03);
     }
@@ -228,7 +234,7 @@ fn both_top_k_rules_count_what_they_say() {
             top_k: 2,
             rule,
             select,
-            ..Certify::new(0.5)
+            ..Certify::new(gaussian(0.5))
         };
         let images = all
             .iter()
@@ -241,7 +247,7 @@ fn both_top_k_rules_count_what_they_say() {
             .zip(&all)
         {
             let x = [f64::from(x[0]), f64::from(x[1])];
-            let p = |class| probability(&weights, &bias, x, plan.sigma, class);
+            let p = |class| probability(&weights, &bias, x, plan.smoothing.sigma(), class);
             let certificate = &outcome.certificate;
             let (hits, n) = (u64::from(certificate.n_a), u64::from(certificate.n));
             let expected = match rule {
@@ -263,7 +269,13 @@ fn both_top_k_rules_count_what_they_say() {
                 // The label is not last: it is not the largest of the negated logits.
                 TopKRule::Sound => {
                     let negated = weights.map(|w| [-w[0], -w[1]]);
-                    1.0 - probability(&negated, &bias.map(|b| -b), x, plan.sigma, outcome.label)
+                    1.0 - probability(
+                        &negated,
+                        &bias.map(|b| -b),
+                        x,
+                        plan.smoothing.sigma(),
+                        outcome.label,
+                    )
                 }
             };
             assert!(
@@ -287,7 +299,7 @@ fn prediction_abstains_near_the_boundary_and_is_right_elsewhere() {
     let model = threshold(0.5);
     let plan = Predict {
         n: 200,
-        ..Predict::new(0.25)
+        ..Predict::new(gaussian(0.25))
     };
     let all: Vec<f32> = (0..=100).map(|i| i as f32 / 100.0).collect();
     let images = all
@@ -301,7 +313,7 @@ fn prediction_abstains_near_the_boundary_and_is_right_elsewhere() {
     })
     .unwrap();
     for (prediction, x) in predictions.iter().zip(&all) {
-        let distance = f64::from((x - 0.5).abs()) / plan.sigma;
+        let distance = f64::from((x - 0.5).abs()) / plan.smoothing.sigma();
         assert_eq!(prediction.n_a + prediction.n_b, plan.n);
         assert_eq!(
             prediction.predict.is_some(),
@@ -323,7 +335,7 @@ fn samples_of_selection_and_estimation_are_counted() {
     let plan = Certify {
         n0: 10,
         n: 100,
-        ..Certify::new(0.1)
+        ..Certify::new(gaussian(0.1))
     };
     let outcomes = certify(&model, [image(3, 1, &[0.9])], &plan, 64).unwrap();
     assert_eq!(outcomes[0].samples, 110);

@@ -84,7 +84,8 @@ fn modes(
     let model = ModelSource::new(laboratory.model("heat"));
     let (split, all) = (SplitChoice::default(), ImageChoice::default());
     let subject = Subject::open(&model, &demo.data, &split, &all, laboratory.device)?;
-    let plan = PredictParams::default().plan(demo.sigma, laboratory.seed);
+    let smoothing = subject.smoothing(None, demo.sigma)?;
+    let plan = PredictParams::default().plan(smoothing, laboratory.seed);
     let votes = vote_shares(&subject, &plan)?;
     let (most, most_to_measure) = (100_000, 10_000);
     let passes = plan.n;

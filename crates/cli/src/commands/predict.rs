@@ -8,8 +8,8 @@ use heatsmooth::certify::{Predict, Prediction};
 use heatsmooth::measurements::{NoiseLevel, fixed};
 use heatsmooth::settings::{Field, SettingError, Settings, settings};
 use heatsmooth::{
-    LBOUND_GUARANTEE, Model, ModelSource, PredictParams, Registry, Weights, answer, data, vote,
-    vote_guarantee,
+    LBOUND_GUARANTEE, Model, ModelSource, NoiseChoice, PredictParams, Registry, Smoothing, Weights,
+    answer, data, vote, vote_guarantee,
 };
 use serde_json::json;
 
@@ -26,6 +26,8 @@ settings! {
         samples: Option<u32> = None,
         /// Failure probability of the vote, for each image [default: 0.001].
         alpha: Option<f64> = None,
+        /// How the noise of the vote is drawn: exact or float [default: exact].
+        noise: Option<NoiseChoice> = None,
     }
 }
 
@@ -88,6 +90,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .device()?
         .load(&model)
         .map_err(heatsmooth::Error::from)?;
+    if let Some(plan) = &plan {
+        plan.check(&*network).map_err(heatsmooth::Error::from)?;
+    }
     let images: Vec<&PathBuf> = matches.get_many("images").into_iter().flatten().collect();
     let (mut text, mut value, mut failed) = (String::new(), Vec::new(), 0);
     for (number, path) in images.iter().enumerate() {
@@ -161,14 +166,16 @@ fn plan(
     seed: u64,
 ) -> Result<Option<Predict>, heatsmooth::Error> {
     let Some(samples) = options.samples else {
-        return match options.alpha {
-            Some(_) => Err(SettingError::Ineffective {
-                name: "alpha".into(),
-                reason: "it is about the vote, and no samples vote".into(),
-            }
-            .into()),
-            None => Ok(None),
+        let name = match (options.alpha, options.noise) {
+            (None, None) => return Ok(None),
+            (Some(_), _) => "alpha",
+            (None, Some(_)) => "noise",
         };
+        return Err(SettingError::Ineffective {
+            name: name.into(),
+            reason: "it is about the vote, and no samples vote".into(),
+        }
+        .into());
     };
     let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
     let defaults = PredictParams::default();
@@ -176,7 +183,7 @@ fn plan(
         samples,
         alpha: options.alpha.unwrap_or(defaults.alpha),
     };
-    let plan = params.plan(sigma, seed);
-    plan.check()?;
-    Ok(Some(plan))
+    // Image files are decoded to 8 bits.
+    let smoothing = Smoothing::chosen(options.noise, sigma, Some(255))?;
+    Ok(Some(params.plan(smoothing, seed)))
 }

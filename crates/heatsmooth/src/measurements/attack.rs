@@ -150,11 +150,7 @@ impl Attacked {
         let Some(sigma) = self.options.sigma.filter(|_| self.options.samples > 1) else {
             return Ok(Box::new(Deterministic::new(network)));
         };
-        let noise = Noise {
-            seed: self.seed,
-            purpose: Purpose::Prediction,
-            sigma,
-        };
+        let noise = Noise::gaussian(self.seed, Purpose::Prediction, sigma);
         let averaged = attack::Averaged::new(network, noise, self.options.samples)?;
         Ok(Box::new(if self.options.fresh_noise {
             averaged.fresh()
@@ -210,7 +206,7 @@ impl Measurement for Attacked {
         Ok(Challenge::check_top_k(self.options.top_k, classes)?)
     }
 
-    fn check_row(&self, row: &AttackRow) -> Result<(), String> {
+    fn check_row(&self, _: &Subject, row: &AttackRow) -> Result<(), String> {
         if row.success != row.l2.is_finite() || row.l2.is_finite() != row.linf.is_finite() {
             return Err("a distance stands where an attack succeeded, and nowhere else".into());
         }

@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use certify::{
-    Certify, CertifyOutcome, CertifyParams, Decision, Select, StopRule, TopKRule, certify_all,
+    Certify, CertifyOutcome, CertifyParams, Decision, Select, Smoothing, StopRule, TopKRule,
+    certify_all,
 };
 use network::Images;
-use record::{CertifyRow, Guarantee};
+use record::{CertifyRow, Guarantee, SmoothingId};
 use serde_json::{Value, json};
 use settings::{SettingError, Values};
 
@@ -19,7 +20,7 @@ use crate::subject::Subject;
 /// Radii in units of sigma at which a summary gives certified accuracy.
 const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
-/// Certified L2 radii of the smoothed classifier (Cohen et al.).
+/// Certified radii of the smoothed classifier (Cohen et al.).
 #[derive(Clone, Debug)]
 pub struct Certified {
     params: CertifyParams,
@@ -27,12 +28,12 @@ pub struct Certified {
 }
 
 impl Certified {
-    /// At this noise level.
+    /// With this noise.
     ///
     /// # Errors
     /// Settings that contradict each other.
-    pub fn new(sigma: f64, params: CertifyParams, seed: u64) -> Result<Self, Error> {
-        let plan = params.plan(sigma, seed)?;
+    pub fn new(smoothing: Smoothing, params: CertifyParams, seed: u64) -> Result<Self, Error> {
+        let plan = params.plan(smoothing, seed)?;
         Ok(Self { params, plan })
     }
 }
@@ -89,7 +90,11 @@ impl Measurement for Certified {
     }
 
     fn sigma(&self) -> Option<f64> {
-        Some(self.plan.sigma)
+        Some(self.plan.smoothing.sigma())
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(self.plan.smoothing.id())
     }
 
     fn seed(&self) -> u64 {
@@ -109,10 +114,10 @@ impl Measurement for Certified {
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
-        Ok(self.plan.check(subject.network.classes())?)
+        Ok(self.plan.check(&*subject.network)?)
     }
 
-    fn check_row(&self, row: &CertifyRow) -> Result<(), String> {
+    fn check_row(&self, subject: &Subject, row: &CertifyRow) -> Result<(), String> {
         let (Some(hits), Some(n)) = (row.n_a, row.n) else {
             return Err("its counts are missing".into());
         };
@@ -123,7 +128,9 @@ impl Measurement for Certified {
         if hits > samples || samples > self.plan.n || (samples < self.plan.n && !stops_early) {
             return Err(format!("{hits} hits among {n} samples cannot be"));
         }
-        let (p_lower, radius) = self.plan.proves(hits, samples);
+        let (p_lower, radius) = self
+            .plan
+            .proves(hits, samples, subject.network.input().len());
         let decides = matches!(self.plan.anytime, Some(StopRule::Radius(_)));
         let expected = match row.predict {
             // Undecided within n samples.
@@ -158,7 +165,7 @@ impl Measurement for Certified {
     }
 
     fn summary(&self, rows: &[CertifyRow]) -> CertifiedFigures {
-        CertifiedFigures::new(self.plan.sigma, rows)
+        CertifiedFigures::new(self.plan.smoothing.sigma(), rows)
     }
 }
 

@@ -86,7 +86,7 @@ impl Measurement for Compared {
         Ok(self.plan.check()?)
     }
 
-    fn check_row(&self, row: &FidelityRow) -> Result<(), String> {
+    fn check_row(&self, _: &Subject, row: &FidelityRow) -> Result<(), String> {
         let own = row
             .levels
             .iter()

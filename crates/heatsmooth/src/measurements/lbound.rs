@@ -3,9 +3,11 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use certify::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
+use certify::{
+    Bound, Centre, LBound, LBoundParams, LBoundSummary, Smoothing, lbound_all, lbound_radius,
+};
 use network::Images;
-use record::{Guarantee, LboundRow};
+use record::{Guarantee, LboundRow, SmoothingId};
 use serde_json::{Value, json};
 
 use super::{agrees, fixed};
@@ -20,10 +22,10 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// At this noise level.
-    pub fn new(sigma: f64, params: &LBoundParams, seed: u64) -> Self {
+    /// For an average over this noise.
+    pub fn new(smoothing: Smoothing, params: &LBoundParams, seed: u64) -> Self {
         Self {
-            plan: params.plan(sigma, seed),
+            plan: params.plan(smoothing, seed),
         }
     }
 }
@@ -37,7 +39,11 @@ impl Measurement for Bounded {
     }
 
     fn sigma(&self) -> Option<f64> {
-        Some(self.plan.sigma)
+        Some(self.plan.smoothing.sigma())
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(self.plan.smoothing.id())
     }
 
     fn seed(&self) -> u64 {
@@ -53,11 +59,11 @@ impl Measurement for Bounded {
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
-        Ok(self.plan.check(subject.network.classes())?)
+        Ok(self.plan.check(&*subject.network)?)
     }
 
-    fn check_row(&self, row: &LboundRow) -> Result<(), String> {
-        let expected = lbound_radius(self.plan.sigma, row.p_label, row.p_other);
+    fn check_row(&self, _: &Subject, row: &LboundRow) -> Result<(), String> {
+        let expected = lbound_radius(self.plan.smoothing.sigma(), row.p_label, row.p_other);
         agrees("radius", row.radius, expected, "its probabilities")
     }
 

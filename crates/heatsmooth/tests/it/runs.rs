@@ -7,8 +7,8 @@ use std::path::Path;
 use heatsmooth::measurements::{Bounded, Certified};
 use heatsmooth::{
     CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, Job, LBoundParams,
-    MethodChoice, ModelSource, Observer, Quiet, Split, SplitChoice, StartFrom, Subject, Training,
-    fit, measure,
+    MethodChoice, ModelSource, Observer, Quiet, Smoothing, Split, SplitChoice, StartFrom, Subject,
+    Training, fit, measure,
 };
 
 /// Stops after so many reports of progress.
@@ -106,7 +106,8 @@ fn a_log_that_was_stopped_ends_with_the_same_rows() {
         n: 100,
         ..CertifyParams::default()
     };
-    let certified = Certified::new(sigma, params, 0).unwrap();
+    let smoothing = Smoothing::gaussian(sigma).unwrap();
+    let certified = Certified::new(smoothing.clone(), params, 0).unwrap();
     let rows = |log: &Path| {
         let text = std::fs::read_to_string(log).unwrap();
         let cut = |line: &str| {
@@ -127,8 +128,24 @@ fn a_log_that_was_stopped_ends_with_the_same_rows() {
     measure(&certified, &subject, &parts, &mut Quiet).unwrap();
     assert_eq!(rows(&whole), rows(&parts));
 
-    // Another measurement does not go into the log.
-    let bounded = Bounded::new(sigma, &LBoundParams::default(), 0);
+    // The same certificate with noise of another kind does not go into the log.
+    let params = CertifyParams {
+        n: 100,
+        ..CertifyParams::default()
+    };
+    let exact = subject.smoothing(None, sigma).unwrap();
+    assert_eq!(exact, Smoothing::exact(sigma, 16).unwrap());
+    let exact = Certified::new(exact, params, 0).unwrap();
+    let error = measure(&exact, &subject, &whole, &mut Quiet).err().unwrap();
+    let words = "smoothing.noise is \"gaussian\", wanted \"exact\"";
+    assert!(error.to_string().contains(words), "{error}");
+    assert!(error.hint().unwrap().contains("the log's own noise"));
+    let other = folder.path().join("exact.tsv");
+    measure(&exact, &subject, &other, &mut Quiet).unwrap();
+    assert_ne!(rows(&whole), rows(&other));
+
+    // Nor does another measurement.
+    let bounded = Bounded::new(smoothing, &LBoundParams::default(), 0);
     assert!(measure(&bounded, &subject, &whole, &mut Quiet).is_err());
     let error = measure(&bounded, &subject, Path::new("log.txt"), &mut Quiet).err();
     assert!(error.unwrap().to_string().contains("out is `log.txt`"));

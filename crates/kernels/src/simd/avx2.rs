@@ -172,6 +172,26 @@ impl Simd for Avx2 {
         })
     }
     #[inline(always)]
+    fn select_less(self, x: __m256i, y: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        op!(_mm256_blendv_epi8(b, a, _mm256_cmpgt_epi32(y, x)))
+    }
+    #[inline(always)]
+    fn any_equal(self, a: __m256i, b: __m256i) -> bool {
+        op!(_mm256_movemask_epi8(_mm256_cmpeq_epi32(a, b))) != 0
+    }
+    #[inline(always)]
+    unsafe fn gather(self, table: &[[u32; 2]], index: __m256i) -> (__m256i, __m256i) {
+        let first = table.as_ptr().cast::<i32>();
+        // SAFETY: entries of 8 bytes, all of them within the table by the contract
+        // of the method; the second word is 4 bytes behind the first.
+        unsafe {
+            (
+                _mm256_i32gather_epi32::<8>(first, index),
+                _mm256_i32gather_epi32::<8>(first.add(1), index),
+            )
+        }
+    }
+    #[inline(always)]
     fn to_float(self, a: __m256i) -> __m256 {
         op!(_mm256_cvtepi32_ps(a))
     }

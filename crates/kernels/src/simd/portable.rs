@@ -173,6 +173,25 @@ impl Simd for Portable {
         (lanes(wide, |w| (w >> 32) as u32), lanes(wide, |w| w as u32))
     }
     #[inline(always)]
+    fn select_less(self, x: [u32; N], y: [u32; N], a: [u32; N], b: [u32; N]) -> [u32; N] {
+        let mut out = b;
+        for i in 0..N {
+            if x[i].cast_signed() < y[i].cast_signed() {
+                out[i] = a[i];
+            }
+        }
+        out
+    }
+    #[inline(always)]
+    fn any_equal(self, a: [u32; N], b: [u32; N]) -> bool {
+        pairs(a, b, |a, b| a == b).contains(&true)
+    }
+    #[inline(always)]
+    unsafe fn gather(self, table: &[[u32; 2]], index: [u32; N]) -> ([u32; N], [u32; N]) {
+        let entries = lanes(index, |index| table[index as usize]);
+        (lanes(entries, |e| e[0]), lanes(entries, |e| e[1]))
+    }
+    #[inline(always)]
     fn to_float(self, a: [u32; N]) -> [f32; N] {
         lanes(a, |a| a.cast_signed() as f32)
     }

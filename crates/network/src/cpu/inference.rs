@@ -20,7 +20,6 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kernels::isa::Isa;
-use kernels::noise::{NoiseKey, add_noise};
 use kernels::team::Team;
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -180,13 +179,9 @@ impl Images for Noisy<'_> {
             }
             let noisy = &self.batch[image];
             let sample = copy - (self.ends[image] - noisy.count);
-            let key = NoiseKey {
-                seed: self.noise.seed,
-                purpose: self.noise.purpose,
-                image: noisy.image,
-                sample: noisy.first_sample.wrapping_add(sample as u32),
-            };
-            add_noise(self.isa, key, self.noise.sigma as f32, noisy.pixels, out);
+            let sample = noisy.first_sample.wrapping_add(sample as u32);
+            let key = (noisy.image, sample);
+            self.noise.add_with(self.isa, key, noisy.pixels, out);
         }
         out
     }

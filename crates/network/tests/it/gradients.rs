@@ -9,11 +9,7 @@ use network::{
 
 /// `count` standard normal values, a pure function of `key`.
 fn normal(key: u32, count: usize) -> Vec<f64> {
-    let noise = Noise {
-        seed: 20,
-        purpose: Purpose::Bench,
-        sigma: 1.0,
-    };
+    let noise = Noise::gaussian(20, Purpose::Bench, 1.0);
     let draw = noise.draw(key, 0, count);
     draw.into_iter().map(f64::from).collect()
 }

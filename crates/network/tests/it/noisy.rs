@@ -25,11 +25,7 @@ fn every_executor_draws_the_same_copies() {
     let model = model(build("mlp", &Task::new(shape, 4)).unwrap());
     let pixels = pixels(4 * shape.len(), 1);
     let batch = batch(&pixels, shape.len());
-    let noise = Noise {
-        seed: 11,
-        purpose: Purpose::Training,
-        sigma: 0.25,
-    };
+    let noise = Noise::gaussian(11, Purpose::Training, 0.25);
     let want = noise.copies(&batch);
     assert_eq!(want.len(), 44 * shape.len());
     for threads in [1, 2] {

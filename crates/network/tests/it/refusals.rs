@@ -42,11 +42,7 @@ fn assert_length<T: Debug>(
 
 #[test]
 fn wrong_lengths_are_refused_by_every_verb() {
-    let noise = Noise {
-        seed: 0,
-        purpose: Purpose::Bench,
-        sigma: 0.1,
-    };
+    let noise = Noise::gaussian(0, Purpose::Bench, 0.1);
     let noisy = |pixels| NoisyImage {
         pixels,
         image: 0,
@@ -87,11 +83,7 @@ fn wrong_lengths_are_refused_by_every_verb() {
 fn nothing_of_nothing_is_nothing() {
     for network in executors() {
         network.logits(&[], &mut []).unwrap();
-        let noise = Noise {
-            seed: 0,
-            purpose: Purpose::Bench,
-            sigma: 0.1,
-        };
+        let noise = Noise::gaussian(0, Purpose::Bench, 0.1);
         network.noisy_logits(&noise, &[], &mut []).unwrap();
         assert!(network.noisy(&noise, &[]).unwrap().is_empty());
     }

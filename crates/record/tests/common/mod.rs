@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use heatsmooth_record::{
-    About, CertifyRow, DataId, Guarantee, Log, LogKind, Manifest, ModelId, Row, Selection, Versions,
+    About, CertifyRow, DataId, Guarantee, Log, LogKind, Manifest, ModelId, Row, Selection,
+    SmoothingId, Versions,
 };
 
 /// The columns of the log: not all that a row may have.
@@ -33,10 +34,12 @@ pub fn manifest(images: u64) -> Manifest {
         },
         selection: Selection::all(images),
         sigma: Some(0.25),
+        smoothing: Some(SmoothingId::default()),
         seed: 0,
         guarantee: Guarantee::SoundSmoothed {
             alpha: 0.001,
             about: About::TopOne,
+            smoothing: SmoothingId::default(),
         },
         configuration: serde_json::json!({"n": 1000}),
         versions: Versions::default(),

@@ -41,7 +41,10 @@ pub fn render() -> Markup {
                      trained network is."
                 }
                 dt { "σ, radii, distances" }
-                dd { "In units of pixels scaled to [0,1], L2 norm." }
+                dd {
+                    "In units of pixels scaled to [0,1]; the norm is L2 where nothing else is \
+                     said."
+                }
             }
         }
     }

@@ -48,7 +48,7 @@ pub fn figure(group: &Group<'_>) -> Option<Figure> {
             .into(),
         guarantee: group.guarantee(),
         x: Axis::linear("lower bound on p", "", points[0][0].min(0.5), 1.0),
-        y: Axis::from_zero("certified L2 radius", largest),
+        y: Axis::from_zero(format!("certified {} radius", group.norm), largest),
         series: series.collect(),
     })
 }

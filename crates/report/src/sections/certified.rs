@@ -1,5 +1,7 @@
 //! Certified accuracy: tables, curves, other certificates from the same counts.
 
+use std::collections::BTreeSet;
+
 use record::{CertifyRow, Guarantee, LogKind};
 
 use super::{Context, Group, Item, Section, certificates, compare};
@@ -25,6 +27,7 @@ pub fn rows(log: &LoadedLog) -> &[CertifyRow] {
 /// Certified accuracy, one section for all groups.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
+    let (mut noises, mut norms) = (BTreeSet::new(), BTreeSet::new());
     // A log that decides one radius has no curve: `samples` tells about it.
     let wanted =
         |log: &LoadedLog| log.manifest.kind == LogKind::Certify && log.asked_radius().is_none();
@@ -45,18 +48,28 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             items.push(Item::Table(table));
         }
         items.extend(certificates::figure(&group).map(Item::Figure));
+        noises.extend(group.logs.iter().map(|log| log.smoothing().noise.formula()));
+        norms.insert(group.norm.to_string());
         warn(&group, &mut context.warnings);
     }
     (!items.is_empty()).then(|| Section {
         id: "certified".into(),
         title: "Certified accuracy".into(),
-        intro:
+        intro: format!(
             "A certificate speaks about the smoothed classifier g(x), the most probable class of \
-                v(x+η) with η ~ N(0, σ²I), not about argmax v(x). Radii are L2 distances of \
-                pixels scaled to [0,1]."
-                .into(),
+             v(x+η) with {}, not about argmax v(x). Radii are {} distances of pixels scaled to \
+             [0,1].",
+            listed(noises),
+            listed(norms),
+        ),
         items,
     })
+}
+
+/// `a`, `a or b`, ...
+fn listed<T: AsRef<str>>(words: BTreeSet<T>) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    words.join(" or ")
 }
 
 fn curve(log: &LoadedLog) -> CertifiedCurve {
@@ -139,7 +152,12 @@ fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[CertifiedCurve]) -
             of_what(denominator)
         ),
         guarantee: group.guarantee(),
-        x: Axis::linear("L2 radius", "", 0.0, grid(steps, 1, step)),
+        x: Axis::linear(
+            format!("{} radius", group.norm),
+            "",
+            0.0,
+            grid(steps, 1, step),
+        ),
         y: Axis::percent("certified accuracy"),
         series: series.collect(),
     }

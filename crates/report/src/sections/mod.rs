@@ -15,7 +15,7 @@ pub mod training;
 
 use std::collections::BTreeMap;
 
-use record::LogKind;
+use record::{LogKind, Norm};
 
 use crate::figure::Figure;
 use crate::gallery::Card;
@@ -60,13 +60,15 @@ pub struct Context<'a> {
     pub warnings: Vec<ReportWarning>,
 }
 
-/// Logs that may stand in one table: same data set, sigma and k, in the order
-/// of the tables, with names that tell them apart.
+/// Logs that may stand in one table: same data set, sigma, k and norm, in the
+/// order of the tables, with names that tell them apart.
 pub struct Group<'a> {
     /// `digits test, σ = 0.25`.
     pub title: String,
     /// The same for file names and anchors.
     pub slug: String,
+    /// The norm of their radii.
+    pub norm: Norm,
     /// The logs.
     pub logs: Vec<&'a LoadedLog>,
     /// Their names.
@@ -74,14 +76,15 @@ pub struct Group<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The logs of a kind by data set and k, and by sigma where that is asked.
+    /// The logs of a kind by data set, k and norm, and by sigma where that is
+    /// asked.
     pub fn groups(&self, kind: LogKind, by_sigma: bool) -> Vec<Group<'a>> {
         self.groups_of(by_sigma, |log| log.manifest.kind == kind)
     }
 
-    /// Some logs by data set and k, and by sigma where that is asked.
+    /// Some logs by data set, k and norm, and by sigma where that is asked.
     pub fn groups_of(&self, by_sigma: bool, wanted: impl Fn(&LoadedLog) -> bool) -> Vec<Group<'a>> {
-        let mut groups: BTreeMap<(String, u64, u64), Vec<&LoadedLog>> = BTreeMap::new();
+        let mut groups: BTreeMap<(String, u64, u64, Norm), Vec<&LoadedLog>> = BTreeMap::new();
         for log in self.logs.iter().filter(|log| wanted(log)) {
             // Sigma is not negative, so its bits sort as it does.
             let sigma = if by_sigma {
@@ -90,13 +93,13 @@ impl<'a> Context<'a> {
                 0
             };
             groups
-                .entry((log.data(), sigma, log.top_k()))
+                .entry((log.data(), sigma, log.top_k(), log.smoothing().norm))
                 .or_default()
                 .push(log);
         }
         groups
             .into_iter()
-            .map(|((data, sigma, top_k), mut logs)| {
+            .map(|((data, sigma, top_k, norm), mut logs)| {
                 names::sort(&self.options.methods, &mut logs);
                 let sigma = f64::from_bits(sigma);
                 let mut title = data;
@@ -106,9 +109,13 @@ impl<'a> Context<'a> {
                 if top_k != 1 {
                     title += &format!(", top-{top_k}");
                 }
+                if norm != Norm::default() {
+                    title += &format!(", {norm}");
+                }
                 Group {
                     slug: slug(&title),
                     title,
+                    norm,
                     names: names::names(&self.options.methods, &logs),
                     logs,
                 }

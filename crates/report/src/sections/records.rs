@@ -34,6 +34,9 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             text(names::method_name(&context.options.methods, &manifest.method).1),
             text(&log.data()),
             Cell::number(manifest.sigma),
+            manifest.smoothing.map_or(Cell::Missing, |smoothing| {
+                text(&smoothing.noise.to_string())
+            }),
             Cell::Number(log.len() as f64),
             if log.published {
                 Cell::Missing
@@ -49,6 +52,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let heads = ["file", "kind", "method", "data"];
     let mut columns: Vec<Column> = heads.into_iter().map(Column::text).collect();
     columns.push(Column::new("σ", Format::Plain, Best::None));
+    columns.push(Column::text("noise"));
     columns.push(Column::new("images", Format::Fixed(0), Best::None));
     columns.extend(["seed", "model", "contents", "guarantee", "version"].map(Column::text));
     let table = Table {

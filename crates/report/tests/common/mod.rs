@@ -7,7 +7,7 @@ use std::time::Duration;
 use record::{
     About, AttackRow, CertifyRow, DataId, FidelityLevel, FidelityRow, Gallery, GalleryWriter,
     Guarantee, LboundRow, LevelDistance, Log, LogKind, Manifest, ModelId, Pictures, Row,
-    RunManifest, Selection, TsvWriter, Versions, format_duration, format_number,
+    RunManifest, Selection, SmoothingId, TsvWriter, Versions, format_duration, format_number,
 };
 use tiny_skia::{Pixmap, PremultipliedColorU8};
 
@@ -55,11 +55,13 @@ pub fn manifest(kind: LogKind, procedure: &str, method: &str, images: u64) -> Ma
         data: data(),
         selection: Selection::all(images),
         sigma: (kind != LogKind::Attack).then_some(SIGMA),
+        smoothing: (kind != LogKind::Attack).then(SmoothingId::default),
         seed: 0,
         guarantee: match kind {
             LogKind::Certify => Guarantee::SoundSmoothed {
                 alpha: 0.001,
                 about: About::TopOne,
+                smoothing: SmoothingId::default(),
             },
             LogKind::Lbound => Guarantee::ApproximateIfAverage,
             _ => Guarantee::Empirical,

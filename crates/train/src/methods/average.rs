@@ -155,11 +155,7 @@ impl Average {
         let classes = teacher.classes();
         let mut mean = vec![0.0f64; inputs.len() * classes];
         for (sigma, draws) in self.signs() {
-            let noise = Noise {
-                seed: position.seed,
-                purpose: Purpose::Averaging,
-                sigma,
-            };
+            let noise = Noise::gaussian(position.seed, Purpose::Averaging, sigma);
             let first = position.epoch.saturating_mul(self.params.draws);
             let batch = copies_of(inputs, first, draws);
             let mut logits = vec![0.0; inputs.len() * draws * classes];

@@ -240,11 +240,11 @@ impl Heat {
     /// `w = N(0, I_K)/sqrt(K)` for each image: a function of seed, image, epoch
     /// and `j` alone.
     fn projection(&self, images: &Images, classes: usize, position: Position, j: u32) -> Rows {
-        let noise = Noise {
-            seed: position.seed,
-            purpose: Purpose::Projection,
-            sigma: f64::from(1.0 / (classes as f32).sqrt()),
-        };
+        let noise = Noise::gaussian(
+            position.seed,
+            Purpose::Projection,
+            f64::from(1.0 / (classes as f32).sqrt()),
+        );
         let sample = position.epoch * self.params.kappa + j;
         let draws = images.indices.iter();
         let draws = draws.flat_map(|&index| noise.draw(index, sample, classes));

@@ -143,13 +143,13 @@ impl SmoothAdv {
         &self,
         network: &dyn Executor,
         images: &Images,
-        (noise, first_sample): (Noise, u32),
+        (noise, first_sample): (&Noise, u32),
         epoch: u32,
     ) -> Result<Images, AttackError> {
         let eps = self.params.eps_in(epoch);
         let mut attacked = images.clone();
         if eps > 0.0 {
-            let target = Averaged::new(network, noise, self.samples)?;
+            let target = Averaged::new(network, noise.clone(), self.samples)?;
             let target = target.first_sample(first_sample)?;
             let attack = self.params.inner(eps, noise.seed)?;
             let perturbation = maximise(attack.as_ref(), &target, &Challenge::new(images))?;
@@ -178,7 +178,7 @@ impl Method for SmoothAdv {
         let noise = training_noise(position.seed, self.sigma);
         // With one sample an epoch, the noises of Gaussian.
         let first_sample = position.epoch.saturating_mul(self.samples);
-        let key = (noise, first_sample);
+        let key = (&noise, first_sample);
         let attacked = self.attacked(network, images, key, position.epoch);
         let attacked = attacked.map_err(|error| not_finite(error, position))?;
         let noisy = network.noisy(&noise, &copies_of(&attacked, first_sample, samples))?;

@@ -13,11 +13,7 @@ fn parts_add_up() {
     let digits = digits();
     let graph = build("mlp", &Task::new(Shape::new(8, 8, 1), 10)).unwrap();
     let network = Reference::<f32>::new(&Model::initialised(graph, 3, Default::default()));
-    let noise = Noise {
-        seed: 5,
-        purpose: Purpose::Prediction,
-        sigma: 0.5,
-    };
+    let noise = Noise::gaussian(5, Purpose::Prediction, 0.5);
     for noise in [None, Some(&noise)] {
         let on = |range| evaluate(&network, &digits, noise, range, |_| {}).unwrap();
         let whole = on(0..digits.len());

@@ -62,11 +62,7 @@ fn the_penalty_of_a_linear_network_is_its_norm() {
     let norm: f64 = rows.iter().map(|row| dot(row, row)).sum();
     let pairs = rows.iter().flat_map(|a| rows.iter().map(move |b| (a, b)));
     let trace_of_square: f64 = pairs.map(|(a, b)| square(dot(a, b))).sum();
-    let noise = Noise {
-        seed: 99,
-        purpose: Purpose::Bench,
-        sigma: 0.5,
-    };
+    let noise = Noise::gaussian(99, Purpose::Bench, 0.5);
     let batch = batch(&noise.draw(0, 0, IMAGES * inputs), inputs);
     for kappa in [1, 3, 10] {
         for fd_step in [0.01, 0.1, 1.0] {
@@ -126,11 +122,7 @@ fn bishops_theorem_on_a_quadratic() {
         + square(2.0 * f64::from(a[1] * b[1]))
         + 2.0 * off * off;
 
-    let noise = Noise {
-        seed: 3,
-        purpose: Purpose::Bench,
-        sigma,
-    };
+    let noise = Noise::gaussian(3, Purpose::Bench, sigma);
     let mut noisy = vec![0.0; 2 * COPIES as usize];
     for (copy, noisy) in noisy.chunks_exact_mut(2).enumerate() {
         noise.add(0, copy as u32, &x, noisy);
@@ -159,11 +151,7 @@ fn bishops_theorem_on_a_quadratic() {
         ..params(1.0, 1)
     };
     let one = batch(&x, 2);
-    let projection = Noise {
-        seed: POSITION.seed,
-        purpose: Purpose::Projection,
-        sigma: 1.0,
-    };
+    let projection = Noise::gaussian(POSITION.seed, Purpose::Projection, 1.0);
     let w = f64::from(projection.draw(0, POSITION.epoch, 1)[0]);
     let penalty = penalty(&model, (sigma, &params), &one) / (w * w);
     let curvature = sigma.powi(4) / 8.0 * (trace * trace + 2.0 * trace_of_square);

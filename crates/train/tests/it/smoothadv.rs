@@ -137,13 +137,9 @@ fn it_trains_on_the_noises_that_it_attacked() {
     let (model, batch, epoch) = (mlp(), batch(), 2);
     let network = Reference::<f32>::new(&model);
     for (sigma, samples) in [(0.0, 1), (0.25, 3)] {
-        let noise = Noise {
-            seed: position(epoch).seed,
-            purpose: Purpose::Training,
-            sigma,
-        };
+        let noise = Noise::gaussian(position(epoch).seed, Purpose::Training, sigma);
         let first_sample = epoch * samples;
-        let averaged = Averaged::new(&network, noise, samples).unwrap();
+        let averaged = Averaged::new(&network, noise.clone(), samples).unwrap();
         let averaged = averaged.first_sample(first_sample).unwrap();
         let exact = Deterministic::new(&network);
         let target: &dyn Target = if sigma == 0.0 { &exact } else { &averaged };

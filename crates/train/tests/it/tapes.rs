@@ -77,11 +77,7 @@ fn params(kappa: u32) -> HeatParams {
 fn two_tapes_are_alive_whatever_kappa() {
     let graph = build("mlp", &Task::new(Shape::new(8, 8, 1), 10)).unwrap();
     let model = Model::initialised(graph, 1, Default::default());
-    let noise = Noise {
-        seed: 0,
-        purpose: Purpose::Bench,
-        sigma: 0.3,
-    };
+    let noise = Noise::gaussian(0, Purpose::Bench, 0.3);
     let batch = Images {
         shape: Shape::new(8, 8, 1),
         indices: (0..8).collect(),

@@ -244,7 +244,7 @@ proptest! {
         let model = model(architecture::build("smallcnn", &task).unwrap());
         let cpu = Cpu::new(&model, pool(threads));
         let x = images(model.graph.input(), counts.len());
-        let noise = Noise { seed, purpose: Purpose::Estimation, sigma: 0.25 };
+        let noise = Noise::gaussian(seed, Purpose::Estimation, 0.25);
         let batch: Vec<NoisyImage<'_>> = counts
             .iter()
             .zip(x.chunks_exact(model.graph.input().len()))
