@@ -79,6 +79,9 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
     // PGD before DDN, as the paper has it.
     let procedures: Vec<&str> = procedures.into_iter().rev().collect();
     let has_lbound = lines.iter().any(|(_, line)| line.lbound.is_some());
+    let has_probit = lines
+        .iter()
+        .any(|(_, line)| !probits(line.lbound).is_empty());
     let rows: Vec<Vec<Cell>> = names::names(methods, &lead)
         .into_iter()
         .zip(&lines)
@@ -86,6 +89,9 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
             let mut row = vec![Cell::Text(name.clone())];
             if has_lbound {
                 row.extend(lbound_cells(line.lbound));
+            }
+            if has_probit {
+                row.extend(probit_cells(line.lbound));
             }
             for procedure in &procedures {
                 row.extend(attack_cells(
@@ -104,9 +110,9 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
     Table {
         id: format!("adversarial-{}", slug(title)),
         title: format!("Adversarial distance: {title}"),
-        caption: caption(context.options.attacks, has_lbound, &procedures),
+        caption: caption(context.options.attacks, has_lbound, has_probit, &procedures),
         guarantee: guarantee_by_kind(&logs),
-        columns: columns(has_lbound, &procedures),
+        columns: columns(has_lbound, has_probit, &procedures),
         rows,
     }
 }
@@ -131,12 +137,15 @@ fn guarantee_by_kind(logs: &[&LoadedLog]) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
+fn columns(has_lbound: bool, has_probit: bool, procedures: &[&str]) -> Vec<Column> {
     let distance = |head: &str| Column::new(head, Format::Fixed(4), Best::High);
     let mut columns = vec![Column::text("model")];
     if has_lbound {
         columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, entries > 0")));
         columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, all images")));
+    }
+    if has_probit {
+        columns.extend(["median", "mean"].map(|head| distance(head).under("probit, all images")));
     }
     for procedure in procedures {
         let group = procedure.to_uppercase();
@@ -147,7 +156,12 @@ fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
     columns
 }
 
-fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) -> String {
+fn caption(
+    convention: AttackConvention,
+    has_lbound: bool,
+    has_probit: bool,
+    procedures: &[&str],
+) -> String {
     let mut caption = match convention {
         AttackConvention::Successes => {
             "Attacks: median and mean L2 distance over successful attacks on images that the model \
@@ -170,6 +184,10 @@ fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) 
         caption += " L-bound: once over its positive entries, as in the paper, once over all images \
                     with 0 where another class is ahead; its guarantee is approximate.";
     }
+    if has_probit {
+        caption += " Probit: the sharper bound from the same probabilities, \
+                    σ/2·(Φ⁻¹(p_y) - Φ⁻¹(max p_i)), under the same condition.";
+    }
     caption
 }
 
@@ -181,6 +199,25 @@ fn lbound_cells(log: Option<&LoadedLog>) -> [Cell; 4] {
     all.sort_unstable_by(f64::total_cmp);
     let positive = &all[all.partition_point(|&radius| radius <= 0.0)..];
     [median(positive), mean(positive), median(&all), mean(&all)].map(Cell::number)
+}
+
+/// The probit bounds of a log in ascending order, 0 where another class is ahead;
+/// none where a row has none.
+fn probits(log: Option<&LoadedLog>) -> Vec<f64> {
+    let Some(LoadedRows::Lbound(rows)) = log.map(|log| &log.rows) else {
+        return Vec::new();
+    };
+    if rows.iter().any(|row| row.probit.is_nan()) {
+        return Vec::new();
+    }
+    let mut all: Vec<f64> = rows.iter().map(|row| row.probit.max(0.0)).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    all
+}
+
+fn probit_cells(log: Option<&LoadedLog>) -> [Cell; 2] {
+    let all = probits(log);
+    [median(&all), mean(&all)].map(Cell::number)
 }
 
 fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&LoadedLog>) -> [Cell; 3] {
