@@ -9,6 +9,7 @@ use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{Certify, Select};
 use crate::radius::{lecuyer, li};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
+use crate::tally::Tally;
 use network::logits::{argmax, in_top_k, top_k};
 
 /// What the counts prove about one image.
@@ -22,13 +23,17 @@ pub struct Certificate {
     pub n_a: u32,
     /// Samples counted.
     pub n: u32,
-    /// Lower bound on the probability of a hit.
+    /// Lower bound on the probability of a hit, or on the mean probability.
     pub p_lower: f64,
-    /// The same bound for the label's class (top-k: for its being among the top k).
+    /// Upper bound on that of every other class, at most `1 - p_lower`.
+    pub p_upper: f64,
+    /// The lower bound on the votes of the label's class (top-k: on its being among
+    /// the top k).
     pub p_correct_lower: f64,
-    /// Radius of Lecuyer et al. from the same counts.
+    /// Radius of Lecuyer et al. from the same counts; NaN unless one side of votes
+    /// is bounded.
     pub lecuyer: f64,
-    /// Radius of Li et al. from the same counts.
+    /// Radius of Li et al., likewise.
     pub li: f64,
     /// With [`StopRule::Radius`](crate::StopRule::Radius): what was decided. Class and radius are
     /// what `p_lower` proves in any case, so a smaller radius is not lost.
@@ -106,13 +111,10 @@ pub fn certify_all(
 
 impl Certify {
     /// What so many hits among so many samples of images with so many pixel
-    /// values prove: the lower bound on the probability of a hit, and the radius.
+    /// values prove by themselves: the lower bound on the probability of a hit,
+    /// and the radius.
     pub fn proves(&self, hits: u32, n: u32, pixels: usize) -> (f64, f64) {
-        self.proves_after(hits, n, self.smoothing.total_variation(pixels))
-    }
-
-    /// The same with what is taken off the lower bound.
-    fn proves_after(&self, hits: u32, n: u32, loss: f64) -> (f64, f64) {
+        let loss = self.smoothing.total_variation(pixels);
         let p_lower = (self.p_lower(hits, n) - loss).max(0.0);
         (p_lower, self.smoothing.radius(p_lower))
     }
@@ -157,7 +159,9 @@ struct Certifier<'p> {
     clean: usize,
     /// S: the chosen class, or the paper's top k; empty while it is being chosen.
     chosen: Vec<usize>,
+    classes: usize,
     votes: Vec<u32>,
+    tally: Tally,
     selected: u32,
     n_a: u32,
     n_label: u32,
@@ -176,13 +180,19 @@ impl<'p> Certifier<'p> {
             Select::Clean => top_k(clean_logits, plan.top_k),
             Select::Noise => Vec::new(),
         };
+        let classes = clean_logits.len();
         Self {
             plan,
             loss,
+            classes,
+            tally: match chosen.first() {
+                Some(class) => Tally::new(plan, *class, classes),
+                None => Tally::Hits,
+            },
             label: image.label,
             clean: argmax(clean_logits),
             votes: if chosen.is_empty() {
-                vec![0; clean_logits.len()]
+                vec![0; classes]
             } else {
                 Vec::new()
             },
@@ -211,25 +221,38 @@ impl<'p> Certifier<'p> {
         (self.plan.p_lower(hits, self.n) - self.loss).max(0.0)
     }
 
+    /// The bounds on the chosen class and on every other one.
+    fn bounds(&self) -> (f64, f64) {
+        let chosen = self.chosen[0];
+        let (lower, upper) = self.tally.bounds(self.plan, chosen, self.n_a, self.n);
+        let lower = (lower - self.loss).max(0.0);
+        (lower, (upper + self.loss).min(1.0 - lower))
+    }
+
     fn certificate(&self) -> Certificate {
-        let (plan, n) = (self.plan, self.n);
-        let (p_lower, radius) = plan.proves_after(self.n_a, n, self.loss);
-        let sigma = plan.smoothing.sigma();
+        let plan = self.plan;
+        let (p_lower, p_upper) = self.bounds();
+        let other = |radius: fn(f64, f64) -> f64| match self.tally {
+            Tally::Hits => radius(plan.smoothing.sigma(), p_lower),
+            _ => f64::NAN,
+        };
         Certificate {
-            predict: (p_lower > 0.5).then_some(self.chosen[0]),
-            radius,
+            predict: (p_lower > p_upper).then_some(self.chosen[0]),
+            radius: plan.smoothing.radius_between(p_lower, p_upper),
             n_a: self.n_a,
-            n,
+            n: self.n,
             p_lower,
+            p_upper,
             p_correct_lower: self.p_lower(self.n_label),
-            lecuyer: lecuyer(sigma, p_lower),
-            li: li(sigma, p_lower),
+            lecuyer: other(lecuyer),
+            li: other(li),
             decision: self.decision,
         }
     }
 
     fn correct(&self) -> bool {
-        self.chosen.contains(&self.label) && self.p_lower(self.n_a) > 0.5
+        let (p_lower, p_upper) = self.bounds();
+        self.chosen.contains(&self.label) && p_lower > p_upper
     }
 }
 
@@ -260,10 +283,12 @@ impl Task for Certifier<'_> {
             self.selected += 1;
             if self.selected == self.plan.n0 {
                 self.chosen = top_k(&self.votes, self.plan.top_k);
+                self.tally = Tally::new(self.plan, self.chosen[0], self.classes);
                 self.votes = Vec::new();
             }
             return;
         }
+        self.tally.receive(logits);
         self.n += 1;
         self.n_a += u32::from(self.is_hit(logits));
         self.n_label += u32::from(in_top_k(logits, self.label, self.plan.top_k));

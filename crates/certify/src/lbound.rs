@@ -10,6 +10,7 @@ use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::check_top_k;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::smoothing::Smoothing;
+use crate::statistics::normal_quantile;
 use network::logits::{argmax, in_top_k, softmax};
 
 settings! {
@@ -43,6 +44,15 @@ impl LBoundParams {
 /// ```text
 /// sigma * sqrt(pi/2) * (p_(k) - p_(k+1)).
 /// ```
+///
+/// Beside it stands the probit bound (Salman et al. 2019, appendix A): Phi^-1 of such
+/// an average is `1/sigma`-Lipschitz, so the same ranks are kept within
+///
+/// ```text
+/// sigma/2 * (Phi^-1(p_(k)) - Phi^-1(p_(k+1))),
+/// ```
+///
+/// which is never less, and not at most `1.25 sigma`.
 ///
 /// For a deterministic v, p is `softmax v(x)` and the bound holds if v is exactly a
 /// Gaussian average; for a stochastic model p is the mean softmax of `samples`
@@ -88,6 +98,8 @@ pub struct Bound {
     pub correct: bool,
     /// [`lbound_radius`]: below 0 where y is not among the top k.
     pub radius: f64,
+    /// The probit bound, of the same sign and at least as far from 0.
+    pub probit: f64,
     /// p_y.
     pub p_label: f64,
     /// The k-th largest p of the other classes: `max_{i != y} p_i` for k = 1, and
@@ -123,13 +135,16 @@ pub fn lbound_all(
         let p = task.mean();
         let k = plan.top_k;
         let p_label = p[image.label];
-        let p_other = largest_other(&p, image.label, k);
+        let other = largest_other(&p, image.label, k);
+        let p_other = p[other];
+        let probits = probit(&p, image.label) - probit(&p, other);
         Bound {
             index: image.index,
             label: image.label,
             predict: argmax(&p),
             correct: in_top_k(&p, image.label, k),
             radius: lbound_radius(plan.smoothing.sigma(), p_label, p_other),
+            probit: 0.5 * plan.smoothing.sigma() * probits,
             p_label,
             p_other,
             // A stochastic model has no clean pass.
@@ -149,16 +164,23 @@ pub fn lbound_all(
     )
 }
 
-/// The k-th largest value of the classes other than `class`.
-fn largest_other(p: &[f64], class: usize, k: usize) -> f64 {
-    let mut others: Vec<f64> = p
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != class)
-        .map(|(_, p)| *p)
-        .collect();
-    others.sort_by(|a, b| b.total_cmp(a));
+/// The class with the k-th largest value among those other than `class`.
+fn largest_other(p: &[f64], class: usize, k: usize) -> usize {
+    let mut others: Vec<usize> = (0..p.len()).filter(|other| *other != class).collect();
+    others.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
     others[k - 1]
+}
+
+/// `Phi^-1` of a class's probability. Near 1 it is taken from what the other classes
+/// have, which keeps its digits; probabilities that are 0 in f64 count as the
+/// smallest positive number.
+fn probit(p: &[f64], class: usize) -> f64 {
+    let quantile = |p: f64| normal_quantile(p.max(f64::MIN_POSITIVE));
+    if p[class] <= 0.5 {
+        return quantile(p[class]);
+    }
+    let others = p.iter().enumerate().filter(|(other, _)| *other != class);
+    -quantile(others.map(|(_, p)| p).sum())
 }
 
 struct Plan<'p>(&'p LBound);

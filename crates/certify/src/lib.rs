@@ -50,6 +50,7 @@ pub mod radius;
 mod sample;
 mod smoothing;
 pub mod statistics;
+mod tally;
 
 pub use anytime::Decision;
 pub use certify::{Certificate, CertifyOutcome, certify_all};
@@ -60,6 +61,6 @@ pub use fidelity::{
 };
 pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
 pub use observer::OutcomeObserver;
-pub use plan::{Certify, CertifyParams, Select, StopRule, TopKRule};
+pub use plan::{Certify, CertifyParams, Evidence, Select, Sides, StopRule, TopKRule};
 pub use predict::{Predict, PredictParams, Prediction, predict_all};
 pub use smoothing::{NoiseChoice, Smoothing};

@@ -7,6 +7,7 @@ use settings::{SettingError, choices, settings};
 use crate::CertifyError;
 use crate::smoothing::Smoothing;
 use crate::statistics::{ConfidenceSequence, clopper_pearson_lower};
+use crate::tally::Tally;
 
 choices! {
     /// How the class to be certified is chosen.
@@ -36,6 +37,29 @@ choices! {
     }
 }
 
+choices! {
+    /// What a certificate rests on.
+    pub enum Evidence {
+        /// How often the class is the noisy copies' answer: Cohen's smoothed
+        /// classifier, argmax_c P(v(x+eta) = c).
+        Votes = "votes",
+        /// The class's mean probability over noisy copies: the classifier argmax_c
+        /// E softmax_c(v(x+eta)).
+        MeanSoftmax = "mean-softmax",
+    }
+}
+
+choices! {
+    /// Which classes are bounded.
+    pub enum Sides {
+        /// The chosen class, from below; all others share the rest.
+        One = "one",
+        /// Every other class from above as well: for many classes, or a class with
+        /// less than half of the votes.
+        Both = "both",
+    }
+}
+
 settings! {
     /// What can be said about a certification; [`CertifyParams::plan`] makes a
     /// [`Certify`] of it.
@@ -53,6 +77,12 @@ settings! {
         top_k: usize = 1,
         /// What a top-k certificate counts: sound or paper.
         rule: TopKRule = TopKRule::Sound,
+        /// What certifies a class: votes (how often noisy copies give it) or
+        /// mean-softmax (its mean probability over them, another classifier).
+        certificate: Evidence = Evidence::Votes,
+        /// What is bounded: one (the class) or both (all other classes, too)
+        /// [default: one for votes, both for mean-softmax].
+        sides: Option<Sides> = None,
         /// Stop an image early, by an anytime confidence sequence.
         anytime: bool = false,
         /// With anytime: stop when "radius >= R" is decided.
@@ -102,6 +132,11 @@ impl CertifyParams {
             select: self.select,
             top_k: self.top_k,
             rule: self.rule,
+            evidence: self.certificate,
+            sides: self.sides.unwrap_or(match self.certificate {
+                Evidence::Votes => Sides::One,
+                Evidence::MeanSoftmax => Sides::Both,
+            }),
             anytime,
             seed,
         })
@@ -128,6 +163,16 @@ pub enum StopRule {
 /// radius  = sigma * Phi^-1(p_lower)   if p_lower > 1/2, else abstain
 /// ```
 ///
+/// With both sides, p_lower is taken at alpha/2, p_upper is the largest upper bound
+/// of the K-1 other classes, each at alpha/(2(K-1)), and at most 1-p_lower, and
+///
+/// ```text
+/// radius  = sigma/2 * (Phi^-1(p_lower) - Phi^-1(p_upper))   if p_lower > p_upper.
+/// ```
+///
+/// With mean-softmax, both are bounds on mean probabilities
+/// ([`MeanBound`](crate::statistics::MeanBound)).
+///
 /// The radius is that of Gaussian noise; see [`Smoothing::radius`]. With exact noise
 /// [`Smoothing::total_variation`] is taken off `p_lower`.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +191,10 @@ pub struct Certify {
     pub top_k: usize,
     /// What is counted where `top_k > 1`.
     pub rule: TopKRule,
+    /// What a certificate rests on.
+    pub evidence: Evidence,
+    /// Which classes are bounded.
+    pub sides: Sides,
     /// When to stop early.
     pub anytime: Option<StopRule>,
     /// Seed of the noise.
@@ -170,6 +219,7 @@ impl Certify {
         if self.selects_by_noise() && self.n0 == 0 {
             return Err(SettingError::value("n0", 0, "at least 1").into());
         }
+        self.check_evidence()?;
         let at_least = match self.anytime {
             Some(StopRule::Radius(radius)) if !(radius >= 0.0 && radius.is_finite()) => {
                 return Err(SettingError::value("radius", radius, "at least 0").into());
@@ -182,8 +232,10 @@ impl Certify {
         };
         let loss = self.smoothing.total_variation(model.input().len());
         let enough = |n| {
-            let p_lower = self.p_lower(n, n) - loss;
-            p_lower > 0.5 && self.smoothing.radius(p_lower) >= at_least
+            let (lower, upper) = Tally::best(self, model.classes(), n);
+            let p_lower = lower - loss;
+            let p_upper = (upper + loss).min(1.0 - p_lower);
+            p_lower > p_upper && self.smoothing.radius_between(p_lower, p_upper) >= at_least
         };
         if self.n > 0 && enough(self.n) {
             return Ok(());
@@ -197,7 +249,33 @@ impl Certify {
             n: self.n,
             purpose,
             alpha: self.alpha,
-            needed: smallest(u32::MAX, enough),
+            needed: match self.evidence {
+                Evidence::Votes => smallest(u32::MAX, enough),
+                // Takes as many steps as samples.
+                Evidence::MeanSoftmax => smallest(1 << 20, enough),
+            },
+        })
+    }
+
+    /// Top-k and anytime certificates count one thing.
+    fn check_evidence(&self) -> Result<(), SettingError> {
+        let usual = self.evidence == Evidence::Votes && self.sides == Sides::One;
+        if usual || (self.top_k == 1 && self.anytime.is_none()) {
+            return Ok(());
+        }
+        let what = match self.anytime {
+            Some(_) => "anytime",
+            None => "top-k",
+        };
+        Err(match self.evidence {
+            Evidence::MeanSoftmax => {
+                let expected = format!("votes, for {what} certificates");
+                SettingError::value("certificate", self.evidence, expected)
+            }
+            Evidence::Votes => {
+                let expected = format!("one, for {what} certificates");
+                SettingError::value("sides", self.sides, expected)
+            }
         })
     }
 
@@ -213,6 +291,7 @@ impl Certify {
     /// What this plan's certificates promise.
     pub fn guarantee(&self) -> Guarantee {
         let about = match (self.top_k, self.rule) {
+            (1, _) if self.evidence == Evidence::MeanSoftmax => About::MeanSoftmax,
             (1, _) => About::TopOne,
             (k, TopKRule::Paper) => About::Set(k),
             (k, TopKRule::Sound) => About::LabelInTop(k),

@@ -12,6 +12,7 @@ use crate::grid::GridLaw;
 use crate::image::Image;
 use crate::plan::check_sigma;
 use crate::radius;
+use crate::statistics::normal_quantile;
 
 choices! {
     /// How the noise is drawn.
@@ -117,6 +118,27 @@ impl Smoothing {
     pub fn radius(&self, p_lower: f64) -> f64 {
         match self.law {
             Law::Gaussian | Law::Exact { .. } => radius::cohen(self.sigma, p_lower),
+        }
+    }
+
+    /// The certified radius of a class whose probability is at least `p_lower`
+    /// where that of every other class is at most `p_upper`:
+    /// `sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper))` for Gaussian noise. The same
+    /// holds for mean probabilities, because Phi^-1 of a Gaussian average with values
+    /// in [0, 1] is 1/sigma-Lipschitz (Salman et al. 2019, appendix A). 0 where
+    /// the class is not ahead.
+    pub fn radius_between(&self, p_lower: f64, p_upper: f64) -> f64 {
+        if p_upper >= 1.0 - p_lower {
+            self.radius(p_lower)
+        } else if p_lower > p_upper {
+            match self.law {
+                Law::Gaussian | Law::Exact { .. } => {
+                    let probits = normal_quantile(p_lower) - normal_quantile(p_upper);
+                    0.5 * self.sigma * probits
+                }
+            }
+        } else {
+            0.0
         }
     }
 

@@ -32,6 +32,8 @@ pub enum About {
     /// The class that is most frequent under noise.
     #[default]
     TopOne,
+    /// The class with the largest mean probability under noise.
+    MeanSoftmax,
     /// The paper's set of k classes.
     Set(usize),
     /// The label's being among the top k.
@@ -59,6 +61,7 @@ impl Guarantee {
         };
         let about = match about {
             About::TopOne => String::new(),
+            About::MeanSoftmax => "; about the largest mean probability".into(),
             About::Set(k) => format!("; about a set of {k} classes"),
             About::LabelInTop(k) => format!("; about the label being in the top {k}"),
         };
@@ -92,6 +95,11 @@ impl fmt::Display for Guarantee {
                 f,
                 ": g(x) = argmax_c P(v({copy}) = c), not argmax v(x), keeps the certified class \
                  for {within}"
+            ),
+            About::MeanSoftmax => write!(
+                f,
+                ": g(x) = argmax_c E softmax_c(v({copy})), not argmax v(x) nor the votes of noisy \
+                 copies, keeps the certified class for {within}"
             ),
             About::Set(k) => write!(
                 f,
@@ -245,6 +253,7 @@ mod tests {
         );
         for guarantee in [
             smoothed(About::TopOne),
+            smoothed(About::MeanSoftmax),
             smoothed(About::Set(5)),
             smoothed(About::LabelInTop(5)),
             exact(),
@@ -278,6 +287,7 @@ mod tests {
     fn each_says_what_it_does_not_promise() {
         for (about, words) in [
             (About::TopOne, "not argmax v(x)"),
+            (About::MeanSoftmax, "nor the votes of noisy copies"),
             (About::Set(5), "not that the label stays among the top 5"),
             (About::LabelInTop(5), "not about the top 5 of v(x)"),
         ] {

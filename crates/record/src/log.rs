@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use crate::rows::{Line, Row, missing};
-use crate::{Manifest, RecordError, Torn, TsvWriter, atomic};
+use crate::{Manifest, RecordError, Torn, Tsv, TsvWriter, atomic};
 
 /// Appends rows of one kind to `F.tsv`, with `F.json` beside it.
 ///
@@ -24,7 +24,8 @@ use crate::{Manifest, RecordError, Torn, TsvWriter, atomic};
 #[derive(Debug)]
 pub struct Log<R> {
     writer: TsvWriter,
-    columns: Vec<String>,
+    /// What rows are written as, and which of these columns the file has.
+    columns: Vec<(String, bool)>,
     row: PhantomData<R>,
 }
 
@@ -42,6 +43,18 @@ pub fn manifest_path(log: &Path) -> PathBuf {
     log.with_extension("json")
 }
 
+/// The columns of a log on disk, if they are some of those wanted, all required ones
+/// among them: an earlier version had fewer, and its logs go on with those.
+fn earlier<R: Row>(path: &Path, columns: &[String]) -> Vec<String> {
+    let Ok(table) = Tsv::read(path) else {
+        return columns.to_vec();
+    };
+    let found = table.columns().to_vec();
+    let known: Vec<&String> = columns.iter().filter(|name| found.contains(name)).collect();
+    let fewer = known.iter().copied().eq(&found) && missing::<R>(&found).is_none();
+    if fewer { found } else { columns.to_vec() }
+}
+
 impl<R: Row> Log<R> {
     /// Creates `path` with its manifest, or reopens it. A log of another model,
     /// data set, sigma, seed, ... is refused with the differences named; so are
@@ -51,7 +64,8 @@ impl<R: Row> Log<R> {
     /// what the row type's own function gives where they depend on the run
     /// ([`AttackRow::columns`](crate::AttackRow::columns),
     /// [`FidelityRow::columns`](crate::FidelityRow::columns)). They may leave out
-    /// columns that are not required.
+    /// columns that are not required. A log that has fewer of them goes on with its
+    /// own.
     pub fn open<S: AsRef<str>>(
         path: &Path,
         manifest: &Manifest,
@@ -91,12 +105,21 @@ impl<R: Row> Log<R> {
             // The manifest first: a log is never without it.
             (false, false) => manifest.write(&json)?,
         }
-        let opened = TsvWriter::open(path, &columns);
+        let on_disk = match exists(path)? {
+            true => earlier::<R>(path, &columns),
+            false => columns.clone(),
+        };
+        let opened = TsvWriter::open(path, &on_disk);
         if matches!(&opened, Err(RecordError::Io { .. })) && !path.exists() {
             // A full disk: a manifest alone is of no use.
             let _ = std::fs::remove_file(&json);
         }
         let (writer, reopened) = opened?;
+        let has = |name: String| {
+            let has = on_disk.contains(&name);
+            (name, has)
+        };
+        let columns = columns.into_iter().map(has).collect();
         let rows: Vec<R> = reopened.table.rows()?;
         let mut expected = manifest.selection.indices();
         for (row, (line, _)) in rows.iter().zip(reopened.table.lines()) {
@@ -123,13 +146,19 @@ impl<R: Row> Log<R> {
 
     /// Appends one row; it is with the operating system when this returns.
     pub fn append(&mut self, row: &R) -> Result<(), RecordError> {
-        let mut line = Line::new(&self.columns);
+        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let mut line = Line::new(&names);
         row.write(&mut line);
         let cells = line.into_cells().map_err(|reason| RecordError::Row {
             path: self.writer.path().into(),
             reason,
         })?;
-        self.writer.append(&cells)
+        let kept = cells.into_iter().zip(&self.columns);
+        let kept: Vec<_> = kept
+            .filter(|(_, (_, on_disk))| *on_disk)
+            .map(|(cell, _)| cell)
+            .collect();
+        self.writer.append(&kept)
     }
 
     /// Takes the log and its manifest away again: for one without a row, whose work

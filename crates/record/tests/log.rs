@@ -71,7 +71,8 @@ fn another_runs_log_is_refused_with_the_difference_named() {
         "{error}"
     );
 
-    let error = Log::<CertifyRow>::open(&path, &manifest(2), CertifyRow::COLUMNS).unwrap_err();
+    let other = &CertifyRow::COLUMNS[..8];
+    let error = Log::<CertifyRow>::open(&path, &manifest(2), other).unwrap_err();
     assert!(matches!(error, RecordError::Header { .. }), "{error}");
 
     fs::remove_file(manifest_path(&path)).unwrap();
@@ -79,6 +80,36 @@ fn another_runs_log_is_refused_with_the_difference_named() {
     assert!(matches!(error, RecordError::NoManifest { .. }), "{error}");
     assert!(!manifest_path(&path).exists());
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_log_of_an_earlier_version_goes_on_with_the_columns_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    write(&path, &manifest(2));
+    let before = fs::read(&path).unwrap();
+    let (log, opened) = Log::<CertifyRow>::open(&path, &manifest(2), CertifyRow::COLUMNS).unwrap();
+    assert_eq!(opened.rows.len(), 2);
+    log.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    // What it has no column for is left out of further rows.
+    let newline = |byte: &u8| *byte == b'\n';
+    let cut = before[..before.len() - 1].iter().rposition(newline);
+    let cut = cut.unwrap() + 1;
+    fs::write(&path, &before[..cut]).unwrap();
+    let (mut log, opened) =
+        Log::<CertifyRow>::open(&path, &manifest(2), CertifyRow::COLUMNS).unwrap();
+    assert_eq!(opened.rows.len(), 1);
+    let row = CertifyRow {
+        clean_correct: Some(true),
+        ..CertifyRow::default()
+    };
+    log.append(&CertifyRow { idx: 1, ..row }).unwrap();
+    log.finish().unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.lines().last().unwrap().starts_with("1\t"), "{text}");
+    assert_eq!(text.lines().count(), 3);
 }
 
 #[test]

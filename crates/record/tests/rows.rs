@@ -46,14 +46,15 @@ fn certificates() {
         samples: Some(10_100),
         classify_time: Some(Duration::from_nanos(5_105_352)),
         clean_correct: Some(true),
+        p_upper: 0.0004,
     };
-    let (text, back) = written(CertifyRow::COLUMNS, &row);
+    let (text, back) = written(&CertifyRow::columns(true), &row);
     assert_eq!(
         text,
         "idx\tlabel\tpredict\tradius\tcorrect\ttime\tn_a\tn\tp_lower\tp_correct_l_bound\t\
-         lecuyer\tli\tsamples\tclassify_time\tclean_correct\n\
+         lecuyer\tli\tsamples\tclassify_time\tclean_correct\tp_upper\n\
          0\t8\t8\t0.3113963592182631\t1\t0:00:04.763068\t9999\t10000\t0.9990770386693395\t\
-         0.9990770386693395\t0.05690314910063232\t0.25968338497318577\t10100\t0.005105352\t1\n"
+         0.9990770386693395\t0.05690314910063232\t0.25968338497318577\t10100\t0.005105352\t1\t0.0004\n"
     );
     assert_eq!(back, row);
 }
@@ -99,7 +100,8 @@ fn l_bounds() {
     let (text, back) = written(LboundRow::COLUMNS, &row);
     assert_eq!(
         text,
-        "idx\tlabel\tpredict\tcorrect\tradius\tp_label\tp_other\ttime\n0\t1\t2\t0\t-0.125\t\t\t\n"
+        "idx\tlabel\tpredict\tcorrect\tradius\tp_label\tp_other\ttime\tprobit\n\
+         0\t1\t2\t0\t-0.125\t\t\t\t\n"
     );
     assert_eq!(back.radius, -0.125);
 }

@@ -94,7 +94,32 @@ fn the_averaged_bound_of_a_step_is_below_the_distance() {
         let error = 6.0 * (p * (1.0 - p) / f64::from(plan.samples)).sqrt();
         assert!((bound.p_label - p).abs() < error, "{bound:?}, p = {p}");
         assert!(bound.radius < *distance, "{bound:?}");
+        // The probit bound is the distance itself, up to the error of p.
+        let slope = (-0.5 * (distance / 0.2).powi(2)).exp() / std::f64::consts::TAU.sqrt();
+        let close = 0.2 * error / slope * 1.5;
+        assert!((bound.probit - distance).abs() < close, "{bound:?} {close}");
+        assert!(bound.probit > bound.radius);
         assert!(bound.radius > 0.0 && bound.correct);
+    }
+}
+
+/// Phi^-1 of probabilities near 0 and 1, from SciPy's `norm.ppf` and `norm.isf`.
+#[test]
+fn the_probit_bound_keeps_its_digits_near_certainty() {
+    // softmax(0, z): p_0 = 1/(1 + e^z)
+    for (z, quantile) in [
+        (1.0_f32, 0.616_017_692_672_450_5),
+        (5.0, 2.473_339_222_797_829_3),
+        (30.0, 7.357_666_815_008_763),
+        (60.0, 10.649_592_384_805_446),
+    ] {
+        let two = linear(vec![vec![0.0], vec![0.0]], vec![0.0, z]);
+        let plan = LBound::new(gaussian(0.25));
+        for (label, sign) in [(1, 1.0), (0, -1.0)] {
+            let found = bounds(&two, [image(0, label, &[0.5])], &plan, 8)[0].probit;
+            let want = sign * 0.25 * quantile;
+            assert!((found / want - 1.0).abs() < 1e-9, "{z}: {found} {want}");
+        }
     }
 }
 

@@ -6,4 +6,5 @@ mod exact;
 mod fidelity;
 mod lbound;
 mod oracle;
+mod sides;
 mod statistics;

@@ -2,7 +2,7 @@
 //! relative, and against their definitions.
 
 use certify::statistics::{
-    ConfidenceSequence, binomial_test, binomial_upper_tail, clopper_pearson_lower,
+    ConfidenceSequence, MeanBound, binomial_test, binomial_upper_tail, clopper_pearson_lower,
     clopper_pearson_upper, high_probability_accuracy, normal_cdf, normal_quantile,
 };
 use heatsmooth_certify as certify;
@@ -76,6 +76,22 @@ fn binomial_test_agrees_with_its_definition_up_to_a_million() {
         assert_eq!(binomial_test(k, n), binomial_test(n - k, n));
     }
     println!("worst relative error {worst:e}");
+}
+
+#[test]
+fn the_mean_bound_agrees_with_its_definition() {
+    let mut rows = 0;
+    for row in golden(include_str!("../goldens/mean_bound.tsv")) {
+        let (n, factor) = (row[0] as u32, row[2] as u64);
+        let mut bound = MeanBound::new(n, row[1]);
+        for t in 1..=u64::from(n) {
+            bound.add(((t * t * factor % 1009) as f64 / 1008.0).powf(row[3]));
+        }
+        assert_close(bound.lower(), row[4], &row);
+        assert_close(bound.upper(), row[5], &row);
+        rows += 1;
+    }
+    assert_eq!(rows, 48);
 }
 
 #[test]

@@ -189,7 +189,11 @@ fn fault(
         }
         "full disk" => {
             // Logs are small, models are not.
-            let most = if bench.out.extension().is_some() { 20 } else { 300 };
+            let most = if bench.out.extension().is_some() {
+                20
+            } else {
+                300
+            };
             let output = bench.run_with_little_disk(random.below(most));
             if !is_orderly(output.status, &output.stderr) {
                 return Err(String::from_utf8_lossy(&output.stderr).into_owned());

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use certify::{
-    Certify, CertifyOutcome, CertifyParams, Decision, Select, Smoothing, StopRule, TopKRule,
-    certify_all,
+    Certify, CertifyOutcome, CertifyParams, Decision, Evidence, Select, Sides, Smoothing, StopRule,
+    TopKRule, certify_all,
 };
 use network::Images;
 use record::{CertifyRow, Guarantee, SmoothingId};
@@ -83,9 +83,10 @@ impl Measurement for Certified {
     type Figures = CertifiedFigures;
 
     fn procedure(&self) -> String {
-        match self.plan.anytime {
-            Some(_) => "anytime".into(),
-            None => "cohen".into(),
+        match (self.plan.evidence, self.plan.anytime) {
+            (Evidence::MeanSoftmax, _) => "mean-softmax".into(),
+            (Evidence::Votes, Some(_)) => "anytime".into(),
+            (Evidence::Votes, None) => "cohen".into(),
         }
     }
 
@@ -107,10 +108,20 @@ impl Measurement for Certified {
 
     fn settings(&self) -> Value {
         let p = &self.params;
-        json!({
+        let mut settings = json!({
             "n0": p.n0, "n": p.n, "select": p.select, "top_k": p.top_k,
             "rule": p.rule, "radius": p.radius, "tolerance": p.tolerance,
-        })
+        });
+        // Logs of earlier versions have one side.
+        if self.plan.sides == Sides::Both {
+            settings["sides"] = json!(self.plan.sides);
+        }
+        settings
+    }
+
+    fn columns(&self) -> Vec<String> {
+        let columns = CertifyRow::columns(self.plan.sides == Sides::Both);
+        columns.into_iter().map(str::to_owned).collect()
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Error> {
@@ -127,6 +138,17 @@ impl Measurement for Certified {
         let stops_early = self.plan.anytime.is_some();
         if hits > samples || samples > self.plan.n || (samples < self.plan.n && !stops_early) {
             return Err(format!("{hits} hits among {n} samples cannot be"));
+        }
+        if (self.plan.evidence, self.plan.sides) != (Evidence::Votes, Sides::One) {
+            // Bounded by more than this count.
+            let radius = match row.predict {
+                Some(_) => {
+                    let smoothing = &self.plan.smoothing;
+                    smoothing.radius_between(row.p_lower, row.p_upper)
+                }
+                None => 0.0,
+            };
+            return agrees("radius", row.radius, radius, "its bounds");
         }
         let (p_lower, radius) = self
             .plan
@@ -154,7 +176,8 @@ impl Measurement for Certified {
         _: &mut dyn FnMut(&str),
     ) -> Result<(), Error> {
         let network = &*subject.network;
-        let mut observer = |outcome: CertifyOutcome| write(row(&outcome));
+        let both_sides = self.plan.sides == Sides::Both;
+        let mut observer = |outcome: CertifyOutcome| write(row(&outcome, both_sides));
         Ok(certify_all(
             network,
             images,
@@ -169,7 +192,7 @@ impl Measurement for Certified {
     }
 }
 
-fn row(outcome: &CertifyOutcome) -> CertifyRow {
+fn row(outcome: &CertifyOutcome, both_sides: bool) -> CertifyRow {
     let c = &outcome.certificate;
     // Whether "radius >= R" holds was not decided within n samples: abstain.
     let decided = c.decision != Some(Decision::Undecided);
@@ -189,6 +212,7 @@ fn row(outcome: &CertifyOutcome) -> CertifyRow {
         samples: Some(outcome.samples),
         classify_time: Duration::try_from_secs_f64(outcome.classify_seconds).ok(),
         clean_correct: Some(outcome.clean == outcome.label),
+        p_upper: if both_sides { c.p_upper } else { f64::NAN },
     }
 }
 

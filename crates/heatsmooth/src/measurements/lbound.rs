@@ -85,6 +85,7 @@ impl Measurement for Bounded {
                 p_label: bound.p_label,
                 p_other: bound.p_other,
                 time: Duration::try_from_secs_f64(bound.seconds).ok(),
+                probit: bound.probit,
             })
         };
         let batch = network.batch();
@@ -98,20 +99,35 @@ impl Measurement for Bounded {
     }
 
     fn summary(&self, rows: &[LboundRow]) -> BoundFigures {
-        BoundFigures(LBoundSummary::of(rows.iter().map(|row| row.radius)))
+        BoundFigures {
+            paper: LBoundSummary::of(rows.iter().map(|row| row.radius)),
+            // A log of an earlier version may have none.
+            probit: rows
+                .iter()
+                .all(|row| !row.probit.is_nan())
+                .then(|| LBoundSummary::of(rows.iter().map(|row| row.probit))),
+        }
     }
 }
 
 /// What L-bounds come to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BoundFigures(pub LBoundSummary);
+pub struct BoundFigures {
+    /// Of the paper's bound.
+    pub paper: LBoundSummary,
+    /// Of the probit bound, where every row has one.
+    pub probit: Option<LBoundSummary>,
+}
 
 impl Figures for BoundFigures {
     fn to_json(&self) -> Value {
         let numbers = |c: Option<Centre>| c.map(|c| json!({"median": c.median, "mean": c.mean}));
         json!({
-            "positive_images": self.0.positive_images, "positive": numbers(self.0.positive),
-            "all": numbers(self.0.all),
+            "positive_images": self.paper.positive_images,
+            "positive": numbers(self.paper.positive), "all": numbers(self.paper.all),
+            "probit": self.probit.map(|probit| json!({
+                "positive": numbers(probit.positive), "all": numbers(probit.all),
+            })),
         })
     }
 
@@ -120,11 +136,20 @@ impl Figures for BoundFigures {
             Some(c) => format!("median {}, mean {}", fixed(c.median, 4), fixed(c.mean, 4)),
             None => "none".into(),
         };
-        format!(
+        let paper = &self.paper;
+        let mut text = format!(
             "  over the {} radii above 0 (the paper's figure): {}\n  over all images, wrong ones as 0: {}\n",
-            self.0.positive_images,
-            centre(self.0.positive),
-            centre(self.0.all),
-        )
+            paper.positive_images,
+            centre(paper.positive),
+            centre(paper.all),
+        );
+        if let Some(probit) = &self.probit {
+            text += &format!(
+                "  the probit bound, over the same: {}; over all images: {}\n",
+                centre(probit.positive),
+                centre(probit.all),
+            );
+        }
+        text
     }
 }

@@ -44,6 +44,9 @@ pub struct CertifyRow {
     pub classify_time: Option<Duration>,
     /// Whether argmax v(x) on the clean image is the label.
     pub clean_correct: Option<bool>,
+    /// Upper bound on every other class, where these are bounded; NaN: not
+    /// recorded.
+    pub p_upper: f64,
 }
 
 /// Image 0, abstained on; nothing else is recorded.
@@ -65,7 +68,17 @@ impl Default for CertifyRow {
             samples: None,
             classify_time: None,
             clean_correct: None,
+            p_upper: f64::NAN,
         }
+    }
+}
+
+impl CertifyRow {
+    /// The columns of a log: `p_upper` stands only in those that bound the other
+    /// classes, too.
+    pub fn columns(both_sides: bool) -> Vec<&'static str> {
+        let upper = both_sides.then_some("p_upper");
+        Self::COLUMNS.iter().copied().chain(upper).collect()
     }
 }
 
@@ -111,6 +124,7 @@ impl Row for CertifyRow {
             samples: cells.integer_or_none("samples")?,
             classify_time: cells.seconds_or_none("classify_time")?,
             clean_correct: cells.flag_or_none("clean_correct")?,
+            p_upper: cells.number("p_upper")?,
         };
         // What contradicts itself was changed by hand, or by a damaged disk.
         let wrong = |column, reason: &str| Err(CellError::new(column, reason));
@@ -142,5 +156,6 @@ impl Row for CertifyRow {
         line.integer_or_none("samples", self.samples);
         line.seconds_or_none("classify_time", self.classify_time);
         line.flag_or_none("clean_correct", self.clean_correct);
+        line.number("p_upper", self.p_upper);
     }
 }

@@ -25,6 +25,9 @@ pub struct LboundRow {
     /// Wall-clock time of classifying the image: one pass for a deterministic v,
     /// all noise samples for a stochastic model.
     pub time: Option<Duration>,
+    /// The probit bound `sigma/2 * (Phi^-1(p_y) - Phi^-1(max_{i != y} p_i))`; NaN: not
+    /// recorded.
+    pub probit: f64,
 }
 
 /// Image 0 at radius 0; nothing else is recorded.
@@ -39,6 +42,7 @@ impl Default for LboundRow {
             p_label: f64::NAN,
             p_other: f64::NAN,
             time: None,
+            probit: f64::NAN,
         }
     }
 }
@@ -46,7 +50,7 @@ impl Default for LboundRow {
 impl Row for LboundRow {
     const KIND: LogKind = LogKind::Lbound;
     const COLUMNS: &'static [&'static str] = &[
-        "idx", "label", "predict", "correct", "radius", "p_label", "p_other", "time",
+        "idx", "label", "predict", "correct", "radius", "p_label", "p_other", "time", "probit",
     ];
     const REQUIRED: usize = 5;
 
@@ -64,6 +68,7 @@ impl Row for LboundRow {
             p_label: cells.number("p_label")?,
             p_other: cells.number("p_other")?,
             time: cells.duration_or_none("time")?,
+            probit: cells.number("probit")?,
         })
     }
 
@@ -76,5 +81,6 @@ impl Row for LboundRow {
         line.number("p_label", self.p_label);
         line.number("p_other", self.p_other);
         line.duration_or_none("time", self.time);
+        line.number("probit", self.probit);
     }
 }

@@ -77,6 +77,9 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
     // PGD before DDN, as the paper has it.
     let procedures: Vec<&str> = procedures.into_iter().rev().collect();
     let has_lbound = lines.iter().any(|(_, line)| line.lbound.is_some());
+    let has_probit = lines
+        .iter()
+        .any(|(_, line)| !probits(line.lbound).is_empty());
     let rows: Vec<Vec<Cell>> = names::names(methods, &lead)
         .into_iter()
         .zip(&lines)
@@ -84,6 +87,9 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
             let mut row = vec![Cell::Text(name.clone())];
             if has_lbound {
                 row.extend(lbound_cells(context, line));
+            }
+            if has_probit {
+                row.extend(probit_cells(line.lbound));
             }
             for procedure in &procedures {
                 row.extend(attack_cells(
@@ -102,9 +108,9 @@ pub fn table(context: &mut Context<'_>, title: &str, mut logs: Vec<&LoadedLog>) 
     Table {
         id: format!("adversarial-{}", slug(title)),
         title: format!("Adversarial distance: {title}"),
-        caption: caption(context.options.attacks, has_lbound, &procedures),
+        caption: caption(context.options.attacks, has_lbound, has_probit, &procedures),
         guarantee: guarantee_by_kind(&logs),
-        columns: columns(has_lbound, &procedures),
+        columns: columns(has_lbound, has_probit, &procedures),
         rows,
     }
 }
@@ -129,7 +135,7 @@ fn guarantee_by_kind(logs: &[&LoadedLog]) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
+fn columns(has_lbound: bool, has_probit: bool, procedures: &[&str]) -> Vec<Column> {
     let distance = |head: &str| Column::new(head, Format::Fixed(4), Best::High);
     let mut columns = vec![Column::text("model")];
     if has_lbound {
@@ -137,6 +143,9 @@ fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
         let refuted = Column::new("refuted", Format::Percent, Best::None);
         columns.push(refuted.under("L-bound, entries > 0"));
         columns.extend(["median", "mean"].map(|head| distance(head).under("L-bound, all images")));
+    }
+    if has_probit {
+        columns.extend(["median", "mean"].map(|head| distance(head).under("probit, all images")));
     }
     for procedure in procedures {
         let group = procedure.to_uppercase();
@@ -147,7 +156,12 @@ fn columns(has_lbound: bool, procedures: &[&str]) -> Vec<Column> {
     columns
 }
 
-fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) -> String {
+fn caption(
+    convention: AttackConvention,
+    has_lbound: bool,
+    has_probit: bool,
+    procedures: &[&str],
+) -> String {
     let mut caption = match convention {
         AttackConvention::Successes => {
             "Attacks: median and mean L2 distance over successful attacks on images that the model \
@@ -174,6 +188,10 @@ fn caption(convention: AttackConvention, has_lbound: bool, procedures: &[&str]) 
                     promise nothing. Neither these nor those of models that were never smoothed \
                     are ranked.";
     }
+    if has_probit {
+        caption += " Probit: the sharper bound from the same probabilities, \
+                    σ/2·(Φ⁻¹(p_y) - Φ⁻¹(max p_i)), under the same condition.";
+    }
     caption
 }
 
@@ -196,6 +214,25 @@ fn lbound_cells(context: &Context<'_>, line: &Line<'_>) -> [Cell; 5] {
     let share = (!positive.is_empty()).then(|| refuted as f64 / positive.len() as f64);
     let attacked = attacks_on(log, context.logs).next().is_some();
     [a, b, Cell::number(share.filter(|_| attacked)), c, d]
+}
+
+/// The probit bounds of a log in ascending order, 0 where another class is ahead;
+/// none where a row has none.
+fn probits(log: Option<&LoadedLog>) -> Vec<f64> {
+    let Some(LoadedRows::Lbound(rows)) = log.map(|log| &log.rows) else {
+        return Vec::new();
+    };
+    if rows.iter().any(|row| row.probit.is_nan()) {
+        return Vec::new();
+    }
+    let mut all: Vec<f64> = rows.iter().map(|row| row.probit.max(0.0)).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    all
+}
+
+fn probit_cells(log: Option<&LoadedLog>) -> [Cell; 2] {
+    let all = probits(log);
+    [median(&all), mean(&all)].map(Cell::number)
 }
 
 fn attack_cells(context: &mut Context<'_>, name: &str, log: Option<&LoadedLog>) -> [Cell; 3] {
