@@ -157,7 +157,7 @@ fn without_times(file: &Path, bytes: Vec<u8>) -> Vec<u8> {
 /// A command may end well or refuse; it may neither panic nor die.
 fn is_orderly(status: ExitStatus, stderr: &[u8]) -> bool {
     let text = String::from_utf8_lossy(stderr);
-    matches!(status.code(), Some(0 | 1 | 2)) && !text.contains("panicked")
+    matches!(status.code(), Some(0..=2)) && !text.contains("panicked")
 }
 
 /// What a run of faults came to: how often, by fault and outcome.
@@ -189,7 +189,11 @@ fn fault(
         }
         "full disk" => {
             // Logs are small, models are not.
-            let most = if bench.out.extension().is_some() { 20 } else { 300 };
+            let most = if bench.out.extension().is_some() {
+                20
+            } else {
+                300
+            };
             let output = bench.run_with_little_disk(random.below(most));
             if !is_orderly(output.status, &output.stderr) {
                 return Err(String::from_utf8_lossy(&output.stderr).into_owned());
