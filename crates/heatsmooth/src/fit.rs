@@ -23,6 +23,9 @@ use crate::source::{
     DataSource, ModelSource, Weights, check_shape, data_id, labelled_for, model_id, notes,
 };
 
+/// The base of an average in a run folder: what is certified by sampling.
+pub(crate) const BASE_FILE: &str = "base.safetensors";
+
 /// The network before the first step.
 #[derive(Clone, Copy)]
 pub enum StartFrom<'a> {
@@ -306,7 +309,9 @@ fn clean_up(folder: &Path) {
     let epochs = folder.join(EPOCHS_FILE);
     let rows = std::fs::read_to_string(&epochs).map_or(0, |text| text.lines().skip(1).count());
     let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_model = |name: &Path| name.extension().is_some_and(|e| e == "safetensors");
+    let is_model = |name: &Path| {
+        name.extension().is_some_and(|e| e == "safetensors") && name != Path::new(BASE_FILE)
+    };
     if rows > 0 || files.any(|file| is_model(Path::new(&file.file_name()))) {
         return;
     }

@@ -12,7 +12,7 @@ use settings::{Field, SettingError, Settings, Values, settings};
 use train::Training;
 
 use crate::error::Error;
-use crate::fit::{Fitted, Origin, Workshop};
+use crate::fit::{BASE_FILE, Fitted, Origin, Workshop};
 use crate::measurements::{NoiseLevel, percent};
 use crate::observer::Observer;
 use crate::registry::{MethodEntry, Registry};
@@ -33,8 +33,6 @@ settings! {
 const BOTH: &str = "both";
 /// What makes the base, and what averages it.
 const STAGES: [&str; 2] = ["heat", "average"];
-/// The base in a run folder: what is certified by sampling.
-const BASE_FILE: &str = "base.safetensors";
 /// The run folder of the base.
 const BASE_FOLDER: &str = "base";
 /// A model that keeps its class under noise on so many images is good enough to
@@ -88,7 +86,7 @@ impl fmt::Display for Smoothed {
             };
             writeln!(
                 f,
-                "{file}: {how} its class under noise on {kept} of {TRIED} training images"
+                "{file}: {how} its class under noise on {kept} of the training images tried"
             )?;
             writeln!(f, "  this is the model to certify by sampling")?;
         }
@@ -209,7 +207,8 @@ impl Registry {
             Some(made) => network::file::read_bytes(&made.file)?,
             None => loaded.model.to_bytes(),
         };
-        if !file.exists() {
+        let fresh = !file.exists();
+        if fresh {
             record::atomic::write(&file, &bytes)?;
         } else if network::file::read_bytes(&file)? != bytes {
             return Err(Error::refused(
@@ -222,7 +221,13 @@ impl Registry {
             origin: &origin,
             ..*workshop
         };
-        let v = self.fit(average, &values, &second, observer)?;
+        let v = self.fit(average, &values, &second, observer);
+        if fresh && v.is_err() && !workshop.folder.join(record::RunManifest::FILE).exists() {
+            // Refused before it began: nothing is left of it.
+            let _ = std::fs::remove_file(&file);
+            let _ = std::fs::remove_dir(workshop.folder);
+        }
+        let v = v?;
         let base = Base {
             file,
             steadiness,

@@ -17,7 +17,7 @@ fn is_written_in_cohens_columns_and_full_precision() {
     let path = folder.path().join("logs/F.tsv");
     write(&path, &manifest(2));
     let expected = "idx\tlabel\tpredict\tradius\tcorrect\ttime\tn_a\tn\tp_lower\tp_correct_l_bound\tsamples\n\
-                    0\t3\t-1\t0.1\t0\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n\
+                    0\t3\t-1\t0\t0\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n\
                     1\t3\t3\t0.24285714285714285\t1\t0:00:01.234567\t990\t1000\t0.98\t\t1100\n";
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
     assert_eq!(Manifest::read(&manifest_path(&path)).unwrap(), manifest(2));

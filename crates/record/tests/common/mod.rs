@@ -47,12 +47,17 @@ pub fn manifest(images: u64) -> Manifest {
 }
 
 pub fn row(idx: u64) -> CertifyRow {
+    let certified = !idx.is_multiple_of(4);
     CertifyRow {
         idx,
         label: 3,
-        predict: (!idx.is_multiple_of(4)).then_some(3),
-        radius: 0.1 + idx as f64 / 7.0,
-        correct: !idx.is_multiple_of(4),
+        predict: certified.then_some(3),
+        radius: if certified {
+            0.1 + idx as f64 / 7.0
+        } else {
+            0.0
+        },
+        correct: certified,
         time: Some(Duration::from_micros(1_234_567)),
         n_a: Some(990),
         n: Some(1000),

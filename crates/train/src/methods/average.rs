@@ -44,9 +44,9 @@ settings! {
         antithetic: bool = true,
         /// Share of the student's inputs that get noise of their own, 0 to 1: v is
         /// the average there, too.
-        noisy_share: f64 = 0.25,
+        noisy_share: f64 = 0.5,
         /// Share of the student's inputs that are mixtures of two images, 0 to 1.
-        mixed_share: f64 = 0.5,
+        mixed_share: f64 = 0.0,
         /// Where the student starts: warm (the teacher's weights) or reinit.
         start: Start = Start::Warm,
         /// Scale of an additional heat penalty; 0: none.
