@@ -422,8 +422,15 @@ fn usual_training(data: &str) -> Training {
 fn average_training(data: &str) -> Training {
     let warm = warm_training(data);
     match data {
-        "digits" => Training { epochs: 60, ..warm },
-        _ => Training { epochs: 2, ..warm },
+        "digits" => Training {
+            epochs: 120,
+            ..warm
+        },
+        _ => Training {
+            epochs: 2,
+            lr: 0.02,
+            ..warm
+        },
     }
 }
 

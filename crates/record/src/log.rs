@@ -57,7 +57,8 @@ fn earlier<R: Row>(path: &Path, columns: &[String]) -> Vec<String> {
 
 impl<R: Row> Log<R> {
     /// Creates `path` with its manifest, or reopens it. A log of another model,
-    /// data set, sigma, seed, ... is refused with the differences named; so are
+    /// data set, sigma, seed, ... is refused with the differences named, but for
+    /// more images behind those that it is about, with which it goes on; so are
     /// rows that are not the first ones of the manifest's selection.
     ///
     /// `columns` are all columns of the log, in their order: [`Row::COLUMNS`], or
@@ -94,8 +95,11 @@ impl<R: Row> Log<R> {
                 });
             }
             (_, true) => {
-                let differences = Manifest::read(&json)?.differences(manifest);
-                if !differences.is_empty() {
+                let found = Manifest::read(&json)?;
+                let differences = found.differences(manifest);
+                if found.grows_into(manifest) {
+                    manifest.write(&json)?;
+                } else if !differences.is_empty() {
                     return Err(RecordError::Differs {
                         path: json,
                         differences,

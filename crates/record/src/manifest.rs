@@ -156,6 +156,20 @@ impl Manifest {
         "guarantee.smoothing",
     ];
 
+    /// Whether `wanted` is the same measurement of more images, those of `self`
+    /// first, so that its rows are the first ones of `wanted`.
+    pub(crate) fn grows_into(&self, wanted: &Self) -> bool {
+        let (found, whole) = (&self.selection, &wanted.selection);
+        let grown = Self {
+            selection: Selection {
+                end: whole.end,
+                ..*found
+            },
+            ..self.clone()
+        };
+        found.shard.is_none() && found.end < whole.end && grown.differences(wanted).is_empty()
+    }
+
     /// The fields in which `self` (on disk) differs from `wanted` such that
     /// their rows must not be mixed. Versions, paths, labels and the wording of
     /// the guarantee may differ.

@@ -83,6 +83,36 @@ fn another_runs_log_is_refused_with_the_difference_named() {
 }
 
 #[test]
+fn a_log_may_grow_but_not_shrink() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("F.tsv");
+    write(&path, &manifest(2));
+    let before = fs::read_to_string(&path).unwrap();
+    let (mut log, opened) = Log::<CertifyRow>::open(&path, &manifest(3), &columns()).unwrap();
+    assert_eq!(opened.rows.len(), 2);
+    let row = CertifyRow::default();
+    log.append(&CertifyRow { idx: 2, ..row }).unwrap();
+    log.finish().unwrap();
+    let after = fs::read_to_string(&path).unwrap();
+    assert!(
+        after.starts_with(&before) && after.lines().count() == 4,
+        "{after}"
+    );
+    assert_eq!(Manifest::read(&manifest_path(&path)).unwrap(), manifest(3));
+    let error = Log::<CertifyRow>::open(&path, &manifest(2), &columns()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("selection.end is 3, wanted 2"),
+        "{error}"
+    );
+    let other = Manifest {
+        seed: 5,
+        ..manifest(9)
+    };
+    let error = Log::<CertifyRow>::open(&path, &other, &columns()).unwrap_err();
+    assert!(matches!(error, RecordError::Differs { .. }), "{error}");
+}
+
+#[test]
 fn a_log_of_an_earlier_version_goes_on_with_the_columns_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("F.tsv");
