@@ -28,6 +28,21 @@ pub enum CertifyError {
         /// The smallest sufficient n, if there is one.
         needed: Option<u32>,
     },
+    /// Even without a single miss the bound on the miss rate stays too high.
+    #[error(
+        "{images} images cannot promise a miss rate of {miss} with confidence {confidence}: {}",
+        needed.map_or("no number of images can".to_owned(), |needed| format!("{needed} are needed"))
+    )]
+    TooFewImages {
+        /// What was given.
+        images: u64,
+        /// The miss rate.
+        miss: f64,
+        /// The confidence.
+        confidence: f64,
+        /// The smallest sufficient number, if there is one.
+        needed: Option<u32>,
+    },
     /// Two networks that should see the same images and classes do not.
     #[error("the networks differ: one has input {} and {} classes, the other {} and {}", first.0, first.1, second.0, second.1)]
     Networks {
@@ -106,6 +121,16 @@ impl CertifyError {
             Self::TooFewSamples { needed: None, .. } => {
                 "ask for a smaller radius, or use a larger sigma".to_owned()
             }
+            Self::TooFewImages {
+                needed: Some(needed),
+                ..
+            } => format!(
+                "calibrate on {needed} or more images that training did not see (ten times as \
+                 many leave room for misses), or promise a larger miss rate"
+            ),
+            Self::TooFewImages { needed: None, .. } => {
+                "promise a larger miss rate, or less confidence".to_owned()
+            }
             Self::Networks { .. } => {
                 "compare a network with the one it was smoothed from".to_owned()
             }
@@ -139,6 +164,11 @@ fn setting_hint(error: &SettingError) -> Option<String> {
              usual values are 0.1 to 1"
         }
         "alpha" => "alpha is the probability that a certificate is wrong; 0.001 is usual",
+        "miss" => {
+            "miss is the share of inputs that may get a radius that the smoothed reference does \
+             not have; alpha is part of it; 0.05 is usual"
+        }
+        "confidence" => "confidence is the probability that the promise holds; 0.95 is usual",
         "top-k" => "with all classes in the top k every image would be right",
         _ => return error.hint(),
     };

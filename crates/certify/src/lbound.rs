@@ -7,6 +7,7 @@ use settings::settings;
 use crate::CertifyError;
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
+use crate::one_pass::one_pass_radius;
 use crate::plan::check_top_k;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::smoothing::Smoothing;
@@ -105,6 +106,9 @@ pub struct Bound {
     /// The k-th largest p of the other classes: `max_{i != y} p_i` for k = 1, and
     /// p_(k+1) where y is among the top k.
     pub p_other: f64,
+    /// The one-pass radius of the predicted class ([`one_pass_radius`]); `None` for
+    /// a mean over noisy copies, which is no single pass.
+    pub one_pass: Option<f64>,
     /// Wall-clock seconds; those of a batch are shared by its samples.
     pub seconds: f64,
 }
@@ -147,6 +151,7 @@ pub fn lbound_all(
             probit: 0.5 * plan.smoothing.sigma() * probits,
             p_label,
             p_other,
+            one_pass: (plan.samples == 0).then(|| one_pass_radius(plan.smoothing.sigma(), &p)),
             // A stochastic model has no clean pass.
             seconds: if plan.samples == 0 {
                 seconds.clean

@@ -1,10 +1,13 @@
-//! Certification: statistics, PREDICT, CERTIFY, anytime certificates, L-bound, fidelity.
+//! Certification: statistics, PREDICT, CERTIFY, anytime certificates, L-bound, fidelity,
+//! calibration.
 //!
 //! - [`certify_all`] with a [`Certify`] plan: CERTIFY of Cohen et al., the paper's
 //!   variant for a deterministic v, top-k, and anytime certificates.
 //! - [`predict_all`][]: PREDICT.
 //! - [`lbound_all`][]: the paper's L-bound.
 //! - [`fidelity_all`][]: the distance between v and the Gaussian average of f.
+//! - [`one_pass_radius`][]: Cohen's radius from one pass of an average, and
+//!   [`calibrate_all`] with [`Calibrate::choose`]: what of it may be promised.
 //! - [`radius`][]: three certified radii as functions of p.
 //! - [`statistics`][]: what all of it rests on.
 //!
@@ -36,6 +39,7 @@
 //! ```
 
 mod anytime;
+mod calibrate;
 mod certify;
 mod closeness;
 mod error;
@@ -44,6 +48,7 @@ mod grid;
 mod image;
 mod lbound;
 mod observer;
+mod one_pass;
 mod plan;
 mod predict;
 pub mod radius;
@@ -53,6 +58,7 @@ pub mod statistics;
 mod tally;
 
 pub use anytime::Decision;
+pub use calibrate::{Calibrate, CalibrateParams, CalibrationOutcome, calibrate_all};
 pub use certify::{Certificate, CertifyOutcome, certify_all};
 pub use closeness::{Closeness, EffectiveSigma, FidelitySummary};
 pub use error::CertifyError;
@@ -61,6 +67,7 @@ pub use fidelity::{
 };
 pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
 pub use observer::OutcomeObserver;
+pub use one_pass::one_pass_radius;
 pub use plan::{Certify, CertifyParams, Evidence, Select, Sides, StopRule, TopKRule};
 pub use predict::{Predict, PredictParams, Prediction, predict_all};
 pub use smoothing::{NoiseChoice, Smoothing};

@@ -38,6 +38,7 @@ const COMMANDS: &[Entry] = &[
     commands::data::ENTRY,
     commands::train::ENTRY,
     commands::smooth::ENTRY,
+    commands::measure::CALIBRATE,
     commands::eval::ENTRY,
     commands::predict::ENTRY,
     commands::measure::CERTIFY,

@@ -74,8 +74,9 @@ pub struct Loaded {
     pub model: Model,
     /// What was matched, missing, left over and changed.
     pub report: ImportReport,
-    /// Of the file that was read; for an ONNX model in several files, of the
-    /// lines of their hashes.
+    /// Of the file that was read, by which records name the model; for an ONNX
+    /// model in several files, of the lines of their hashes; for a calibrated
+    /// model of ours, of its file before ([`Model::uncalibrated_sha256`]).
     pub sha256: String,
 }
 
@@ -87,6 +88,9 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, ImportError> {
         match Model::from_bytes(&bytes) {
             Ok(model) => {
                 let report = ImportReport::default();
+                if model.info.calibration.is_some() {
+                    sha256 = model.uncalibrated_sha256();
+                }
                 return Ok(Loaded {
                     model,
                     report,

@@ -11,6 +11,7 @@
 //! | read a model or data set | [`ModelSource`], [`DataSource`] |
 //! | train or smooth a model | [`fit`] with a [`MethodChoice`] |
 //! | certify, bound, attack or compare a model | [`measure()`] with one of [`measurements`] |
+//! | find out what one pass may promise | [`calibrate()`] |
 //! | do either by name | [`Registry`] |
 //! | run a whole experiment | [`Experiment`] |
 //! | write tables, figures and a page | [`report`] |
@@ -73,6 +74,7 @@
 mod accuracy;
 mod album;
 mod bench;
+mod calibrate;
 mod choice;
 pub mod config;
 mod device;
@@ -84,6 +86,7 @@ mod measure;
 pub mod measurements;
 mod normalise;
 mod observer;
+mod one_pass;
 mod predict;
 pub mod presets;
 mod registry;
@@ -93,6 +96,7 @@ mod subject;
 
 pub use accuracy::accuracy;
 pub use bench::{Bench, Work};
+pub use calibrate::{calibrate, calibration_log};
 pub use choice::{AttackChoice, MethodChoice};
 pub use device::Device;
 pub use error::Error;
@@ -103,7 +107,10 @@ pub use fit::{Fitted, Job, Origin, StartFrom, Workshop, fit};
 pub use illustration::{Illustration, IllustrationParams, illustrate};
 pub use measure::{Figures, Measured, Measurement, measure};
 pub use observer::{Observer, Quiet, StageProgress};
-pub use predict::{Answer, LBOUND_GUARANTEE, answer, vote, vote_guarantee, vote_shares};
+pub use one_pass::{OnePassFigures, OnePassShare, calibration_at, one_pass};
+pub use predict::{
+    Answer, LBOUND_GUARANTEE, answer, calibrated_guarantee, vote, vote_guarantee, vote_shares,
+};
 pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,
 };
@@ -113,12 +120,12 @@ pub use subject::{ImageChoice, Subject, image_range};
 
 pub use attack::{DdnParams, PgdParams};
 pub use certify::{
-    CertifyParams, FidelityParams, LBoundParams, NoiseChoice, PredictParams, Select, Smoothing,
-    TopKRule,
+    CalibrateParams, CertifyParams, FidelityParams, LBoundParams, NoiseChoice, PredictParams,
+    Select, Smoothing, TopKRule,
 };
 pub use data::{Dataset, Split};
 pub use exchange::Loaded;
-pub use network::{Images, Model};
+pub use network::{Calibration, Images, Model};
 pub use train::methods::{
     AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws,
 };

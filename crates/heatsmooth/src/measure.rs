@@ -239,7 +239,7 @@ where
 }
 
 /// What stands beside the log.
-fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Manifest {
+pub(crate) fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Manifest {
     Manifest {
         format: Manifest::FORMAT.into(),
         version: Manifest::VERSION,

@@ -1,11 +1,13 @@
 //! The measurements that there are.
 
 mod attack;
+mod calibrate;
 mod certify;
 mod fidelity;
 mod lbound;
 
 pub use attack::{AttackFigures, AttackOptions, Attacked};
+pub use calibrate::{Calibrated, CalibrationFigures};
 pub(crate) use certify::check_said;
 pub use certify::{Certified, CertifiedFigures};
 pub use fidelity::{AverageFigures, Compared};

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use certify::{Predict, Prediction, lbound_radius, predict_all};
+use certify::{Predict, Prediction, lbound_radius, one_pass_radius, predict_all};
 use network::logits::{softmax, top_k};
-use network::{Executor, Images};
+use network::{Calibration, Executor, Images};
 use record::{About, Guarantee};
 
 use crate::error::Error;
@@ -19,10 +19,23 @@ pub struct Answer {
     pub probability: f64,
     /// The L-bound radius sigma * sqrt(pi/2) * (p1 - p2), at the noise level given.
     pub lbound: Option<f64>,
+    /// The one-pass radius sigma * Phi^-1(p1), at the noise level given.
+    pub one_pass: Option<f64>,
+    /// The calibrated radius, 0 where nothing is promised; `None` without a
+    /// calibration at the noise level given.
+    pub calibrated: Option<f64>,
 }
 
-/// What an [`Answer`]'s radius guarantees.
+/// What an [`Answer`]'s L-bound and one-pass radius guarantee.
 pub const LBOUND_GUARANTEE: Guarantee = Guarantee::ApproximateIfAverage;
+
+/// What a calibrated radius guarantees.
+pub fn calibrated_guarantee(calibration: &Calibration) -> Guarantee {
+    Guarantee::Calibrated {
+        miss: calibration.miss,
+        confidence: calibration.confidence,
+    }
+}
 
 /// What a vote guarantees.
 pub fn vote_guarantee(plan: &Predict) -> Guarantee {
@@ -33,11 +46,17 @@ pub fn vote_guarantee(plan: &Predict) -> Guarantee {
     }
 }
 
-/// One pass of an image.
+/// One pass of an image; with the calibration of the network's model, what it may
+/// promise.
 ///
 /// # Errors
 /// A device that fails; logits that are not finite.
-pub fn answer(network: &dyn Executor, pixels: &[f32], sigma: Option<f64>) -> Result<Answer, Error> {
+pub fn answer(
+    network: &dyn Executor,
+    pixels: &[f32],
+    sigma: Option<f64>,
+    calibration: Option<&Calibration>,
+) -> Result<Answer, Error> {
     let mut logits = vec![0.0; network.classes()];
     network.logits(pixels, &mut logits)?;
     if logits.iter().any(|logit| !logit.is_finite()) {
@@ -46,10 +65,14 @@ pub fn answer(network: &dyn Executor, pixels: &[f32], sigma: Option<f64>) -> Res
     let p = softmax(&logits);
     let order = top_k(&p, 2);
     let runner_up = order.get(1).map_or(0.0, |&second| p[second]);
+    let one_pass = sigma.map(|sigma| one_pass_radius(sigma, &p));
+    let calibration = calibration.filter(|c| sigma.is_some_and(|s| (c.sigma - s).abs() <= 1e-9));
     Ok(Answer {
         class: order[0],
         probability: p[order[0]],
         lbound: sigma.map(|sigma| lbound_radius(sigma, p[order[0]], runner_up)),
+        one_pass,
+        calibrated: calibration.and_then(|c| Some(c.radius(one_pass?))),
     })
 }
 

@@ -7,18 +7,20 @@
 use std::path::Path;
 
 use attack::{Ddn, DdnParams, Pgd, PgdParams};
-use certify::{CertifyParams, FidelityParams, LBoundParams, Smoothing};
+use certify::{CalibrateParams, CertifyParams, FidelityParams, LBoundParams, Smoothing};
 use record::MethodInfo;
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values};
 use train::methods::{AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws};
 use train::{Schedule, Training};
 
+use crate::calibrate::calibrate;
 use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
 use crate::measurements::{
-    AttackOptions, Attacked, Bounded, Certified, Compared, NoiseLevel, NoiseOptions, check_said,
+    AttackOptions, Attacked, Bounded, Calibrated, Certified, Compared, NoiseLevel, NoiseOptions,
+    check_said,
 };
 use crate::observer::Observer;
 use crate::source::ModelSource;
@@ -250,7 +252,8 @@ impl Registry {
                     run: |values, context, subject, log, observer| {
                         let smoothing = Smoothing::gaussian(level(values, subject)?)?;
                         let params = LBoundParams::read(values)?;
-                        let bounded = Bounded::new(smoothing, &params, context.seed);
+                        let bounded =
+                            Bounded::new(smoothing, &params, context.seed).calibrated(subject);
                         measure(&bounded, subject, log, observer)
                     },
                     cost: |values| number(values, "samples", 1.0).max(1.0),
@@ -272,6 +275,27 @@ impl Registry {
                     },
                     // Twelve levels of noise.
                     cost: |values| 12.0 * number(values, "samples", 100.0),
+                },
+                MeasurementEntry {
+                    name: "calibrate",
+                    about: "The one-pass radius that may be promised, kept in the model's file",
+                    wants_reference: true,
+                    fields: || {
+                        let fields = NoiseOptions::fields().into_iter();
+                        with_noise(fields.chain(CalibrateParams::fields()).collect())
+                    },
+                    run: |values, context, subject, log, observer| {
+                        let noise = NoiseOptions::read(values)?.noise;
+                        let smoothing = subject.smoothing(noise, level(values, subject)?)?;
+                        let params = CalibrateParams::read(values)?;
+                        let reference = context.reference;
+                        let reference =
+                            reference.ok_or_else(|| SettingError::missing("reference"))?;
+                        let compared =
+                            Calibrated::new(smoothing, &params, reference, subject, context.seed)?;
+                        calibrate(&compared, subject, log, observer)
+                    },
+                    cost: |values| number(values, "n", 2000.0),
                 },
             ],
         }

@@ -297,6 +297,21 @@ impl Model {
         write_container(&header, named_parameters(&self.graph, &self.parameters))
     }
 
+    /// SHA-256 of the model's file without a calibration. Records name a calibrated
+    /// model by it, so that it stays the same model, and logs about it go on.
+    pub fn uncalibrated_sha256(&self) -> String {
+        let info = ModelInfo {
+            calibration: None,
+            ..self.info.clone()
+        };
+        let header = ModelHeader {
+            graph: self.graph.clone(),
+            info,
+        };
+        let parameters = named_parameters(&self.graph, &self.parameters);
+        sha256(&write_container(&header, parameters))
+    }
+
     /// Reads a file's bytes, checking names, shapes, types and values.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FileError> {
         let container: Container<ModelHeader> = read_container(bytes)?;

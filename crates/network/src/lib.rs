@@ -35,6 +35,7 @@
 
 mod activation;
 pub mod architecture;
+mod calibration;
 mod cpu;
 mod device_error;
 pub mod file;
@@ -52,6 +53,7 @@ mod summary;
 mod verbs;
 
 pub use activation::Activation;
+pub use calibration::{Calibration, CalibrationOrigin};
 pub use cpu::Cpu;
 pub use device_error::DeviceError;
 pub use file::FileError;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::calibration::Calibration;
 use crate::graph::Graph;
 use crate::init::initialise;
 use crate::op::Op;
@@ -41,6 +42,10 @@ pub struct ModelInfo {
     /// Version of the program that wrote the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What one pass may promise, if that was measured. It is no part of what the
+    /// model is: see [`Model::uncalibrated_sha256`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 /// A network: graph, parameters and provenance.

@@ -21,6 +21,14 @@ pub enum Guarantee {
     },
     /// The L-bound of a deterministic v.
     ApproximateIfAverage,
+    /// The calibrated one-pass radius: about a population of inputs, not about
+    /// each of them.
+    Calibrated {
+        /// The share of inputs that may get a radius that g does not have.
+        miss: f64,
+        /// With which confidence it is no more.
+        confidence: f64,
+    },
     /// Attacks, distances: what was observed, nothing more.
     Empirical,
 }
@@ -48,6 +56,10 @@ impl Guarantee {
                 "sound for the smoothed classifier, with probability 1-alpha"
             }
             Self::ApproximateIfAverage => "approximate: holds if v is exactly a Gaussian average",
+            Self::Calibrated { .. } => {
+                "calibrated: for inputs drawn like the calibration images, with the confidence \
+                 said at most the share said gets a radius that g does not have"
+            }
             Self::Empirical => "empirical",
         }
     }
@@ -55,6 +67,9 @@ impl Guarantee {
     /// The short form with alpha and what the certificate is about, for the cell
     /// of a table.
     pub fn brief(&self) -> String {
+        if let Self::Calibrated { miss, confidence } = self {
+            return format!("calibrated (miss {miss}, confidence {confidence})");
+        }
         let sentence = self.sentence();
         let Self::SoundSmoothed { alpha, about, .. } = self else {
             return sentence.into();
@@ -73,6 +88,16 @@ impl Guarantee {
 /// holds for each image by itself.
 impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Calibrated { miss, confidence } = self {
+            return write!(
+                f,
+                "for inputs drawn like the calibration images, with confidence {} % at most {} % \
+                 of them get a radius that g, the smoothed reference, does not have; an attacked \
+                 input is not such an input",
+                percent(*confidence),
+                percent(*miss)
+            );
+        }
         f.write_str(self.sentence())?;
         let Self::SoundSmoothed {
             alpha,
@@ -132,6 +157,11 @@ impl fmt::Display for Guarantee {
     }
 }
 
+/// `0.07` as `7`, not as 7.000000000000001.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
 /// On disk: the tag for programs, the words for people.
 #[derive(Serialize, Deserialize)]
 struct Written {
@@ -152,6 +182,10 @@ enum Tag {
         smoothing: SmoothingId,
     },
     ApproximateIfAverage,
+    Calibrated {
+        miss: f64,
+        confidence: f64,
+    },
     Empirical,
 }
 
@@ -172,6 +206,7 @@ impl From<Written> for Guarantee {
                 smoothing,
             },
             Tag::ApproximateIfAverage => Self::ApproximateIfAverage,
+            Tag::Calibrated { miss, confidence } => Self::Calibrated { miss, confidence },
             Tag::Empirical => Self::Empirical,
         }
     }
@@ -190,6 +225,7 @@ impl From<Guarantee> for Written {
                 smoothing,
             },
             Guarantee::ApproximateIfAverage => Tag::ApproximateIfAverage,
+            Guarantee::Calibrated { miss, confidence } => Tag::Calibrated { miss, confidence },
             Guarantee::Empirical => Tag::Empirical,
         };
         Self {
@@ -258,6 +294,10 @@ mod tests {
             smoothed(About::LabelInTop(5)),
             exact(),
             Guarantee::ApproximateIfAverage,
+            Guarantee::Calibrated {
+                miss: 0.07,
+                confidence: 0.95,
+            },
             Guarantee::Empirical,
         ] {
             let json = serde_json::to_value(guarantee).unwrap();
@@ -300,5 +340,15 @@ mod tests {
              image; about the label being in the top 5)"
         );
         assert_eq!(Guarantee::Empirical.brief(), "empirical");
+        let calibrated = Guarantee::Calibrated {
+            miss: 0.07,
+            confidence: 0.95,
+        };
+        let text = calibrated.to_string();
+        assert!(
+            text.contains("with confidence 95 % at most 7 % of them"),
+            "{text}"
+        );
+        assert!(text.ends_with("an attacked input is not such an input"));
     }
 }

@@ -17,6 +17,8 @@ pub enum LogKind {
     Lbound,
     /// Distances to the Gaussian average ([`FidelityRow`](crate::FidelityRow)).
     Fidelity,
+    /// One-pass radii beside certified ones ([`CalibrationRow`](crate::CalibrationRow)).
+    Calibrate,
     /// Rows that another crate defines; made by [`LogKind::own`].
     Own(Cow<'static, str>),
 }
@@ -34,6 +36,7 @@ impl LogKind {
             Self::Attack => "attack",
             Self::Lbound => "lbound",
             Self::Fidelity => "fidelity",
+            Self::Calibrate => "calibrate",
             Self::Own(name) => name,
         }
     }
@@ -47,10 +50,15 @@ impl fmt::Display for LogKind {
 
 impl From<String> for LogKind {
     fn from(name: String) -> Self {
-        [Self::Certify, Self::Attack, Self::Lbound, Self::Fidelity]
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .unwrap_or(Self::Own(name.into()))
+        let known = [
+            Self::Certify,
+            Self::Attack,
+            Self::Lbound,
+            Self::Fidelity,
+            Self::Calibrate,
+        ];
+        let found = known.into_iter().find(|kind| kind.name() == name);
+        found.unwrap_or(Self::Own(name.into()))
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `run.json` | what a training run was asked to do, and from what | [`RunManifest`] |
 //! | `epochs.tsv` | one line per epoch, open-ended columns | [`TsvWriter`], [`Tsv`] |
-//! | `F.tsv` | one line per image: a certification, attack, L-bound or fidelity log | [`Log`], [`Tsv::rows`] |
+//! | `F.tsv` | one line per image: a certification, attack, L-bound, fidelity or calibration log | [`Log`], [`Tsv::rows`] |
 //! | `F.json` | beside each `F.tsv`: what was measured, on what, and what it guarantees | [`Manifest`] |
 //! | `gallery.json` | pictures of single images, in a folder of their own | [`Gallery`] |
 //!
@@ -110,8 +110,8 @@ pub use merge::{Merged, merge};
 pub use method::MethodInfo;
 pub use number::format_number;
 pub use rows::{
-    AttackRow, CellError, Cells, CertifyRow, FidelityLevel, FidelityRow, LboundRow, LevelDistance,
-    Line, Row,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, FidelityLevel, FidelityRow, LboundRow,
+    LevelDistance, Line, Row,
 };
 pub use run::RunManifest;
 pub use selection::{Selection, Shard};

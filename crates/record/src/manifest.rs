@@ -96,7 +96,8 @@ pub struct Manifest {
     pub guarantee: Guarantee,
     /// Every other resolved option of the command. The report reads `top_k`
     /// (results for different k are never mixed), `samples` (m noises of a
-    /// stochastic model) and `eps` (attacks) from it, where they are there.
+    /// stochastic model), `eps` (attacks) and `calibration` (what the finished rows
+    /// of a calibration log came to) from it, where they are there.
     pub configuration: Value,
     /// What computed it.
     pub versions: Versions,
@@ -144,7 +145,7 @@ impl Manifest {
     }
 
     /// What may differ between manifests whose rows belong together.
-    pub(crate) const NEVER_COMPARED: [&str; 7] = [
+    pub(crate) const NEVER_COMPARED: [&str; 8] = [
         "versions",
         "label",
         "model.path",
@@ -154,6 +155,8 @@ impl Manifest {
         "guarantee.in_words",
         // Stands in the manifest itself.
         "guarantee.smoothing",
+        // What the finished rows of a calibration log came to.
+        "configuration.calibration",
     ];
 
     /// Whether `wanted` is the same measurement of more images, those of `self`

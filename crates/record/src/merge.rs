@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::differences;
 use crate::{
-    AttackRow, CellError, Cells, CertifyRow, FidelityRow, LboundRow, Line, LogKind, Manifest,
-    RecordError, Row, Selection, Shard, Tsv, Versions, atomic, manifest_path,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, FidelityRow, LboundRow, Line, LogKind,
+    Manifest, RecordError, Row, Selection, Shard, Tsv, Versions, atomic, manifest_path,
 };
 
 /// What [`merge`] wrote.
@@ -172,6 +172,7 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
         LogKind::Attack => images::<AttackRow>(table)?,
         LogKind::Lbound => images::<LboundRow>(table)?,
         LogKind::Fidelity => images::<FidelityRow>(table)?,
+        LogKind::Calibrate => images::<CalibrationRow>(table)?,
         LogKind::Own(_) => images::<AnyRow>(table)?,
     };
     let mut sorted = images.clone();

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::manifest;
 use heatsmooth_record::{
-    AttackRow, CellError, Cells, CertifyRow, FidelityLevel, FidelityRow, LboundRow, LevelDistance,
-    Line, Log, LogKind, Manifest, Row, Tsv,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, FidelityLevel, FidelityRow, LboundRow,
+    LevelDistance, Line, Log, LogKind, Manifest, Row, Tsv,
 };
 
 /// Writes one row and gives the file's lines and the row as it reads again.
@@ -100,10 +100,49 @@ fn l_bounds() {
     let (text, back) = written(LboundRow::COLUMNS, &row);
     assert_eq!(
         text,
-        "idx\tlabel\tpredict\tcorrect\tradius\tp_label\tp_other\ttime\tprobit\n\
-         0\t1\t2\t0\t-0.125\t\t\t\t\n"
+        "idx\tlabel\tpredict\tcorrect\tradius\tp_label\tp_other\ttime\tprobit\tone_pass\n\
+         0\t1\t2\t0\t-0.125\t\t\t\t\t\n"
     );
     assert_eq!(back.radius, -0.125);
+}
+
+#[test]
+fn calibrations() {
+    let row = CalibrationRow {
+        idx: 5,
+        label: 1,
+        predict: 2,
+        p: 0.875,
+        one_pass: 0.25,
+        g_predict: Some(2),
+        g_radius: 0.125,
+        n_a: Some(99),
+        n: Some(100),
+        p_lower: 0.75,
+        time: Some(Duration::from_micros(1500)),
+    };
+    let (text, back) = written(CalibrationRow::COLUMNS, &row);
+    assert_eq!(
+        text,
+        "idx\tlabel\tpredict\tp\tone_pass\tg_predict\tg_radius\tn_a\tn\tp_lower\ttime\n\
+         5\t1\t2\t0.875\t0.25\t2\t0.125\t99\t100\t0.75\t0:00:00.001500\n"
+    );
+    assert_eq!(back, row);
+}
+
+#[test]
+fn a_promise_misses_where_g_has_another_class_none_or_a_smaller_radius() {
+    let row = |g_predict, g_radius| CalibrationRow {
+        predict: 2,
+        g_predict,
+        g_radius,
+        ..CalibrationRow::default()
+    };
+    let certified = row(Some(2), 0.25);
+    assert!(!certified.misses(0.25) && certified.misses(0.26));
+    for other in [row(Some(3), 0.25), row(None, 0.0)] {
+        assert!(other.misses(0.01) && !other.misses(0.0));
+    }
 }
 
 #[test]

@@ -127,6 +127,7 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
     };
     let sections = [
         sections::certified::section(&mut context),
+        sections::calibration::section(&mut context),
         sections::attacks::section(&mut context),
         sections::samples::section(&mut context),
         sections::fidelity::section(&mut context),
@@ -189,6 +190,14 @@ impl Report {
         })
     }
 
+    /// All plots with points, in the order of the page.
+    pub fn panels(&self) -> impl Iterator<Item = &Panels> {
+        self.items().filter_map(|item| match item {
+            Item::Panels(panels) => Some(panels),
+            _ => None,
+        })
+    }
+
     fn items(&self) -> impl Iterator<Item = &Item> {
         self.sections.iter().flat_map(|section| &section.items)
     }
@@ -214,6 +223,12 @@ impl Report {
             files.push((path("svg"), figure.to_svg().into_bytes()));
             files.push((path("png"), figure.to_png()?));
             files.push((path("csv"), figure.to_csv().into_bytes()));
+        }
+        for panels in self.panels() {
+            let path = |extension| out.join(format!("figures/{}.{extension}", panels.id));
+            files.push((path("svg"), panels.to_svg().into_bytes()));
+            files.push((path("png"), panels.to_png()?));
+            files.push((path("csv"), panels.to_csv().into_bytes()));
         }
         for (path, bytes) in &files {
             atomic::write(path, bytes)?;

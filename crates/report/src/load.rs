@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use record::{
-    About, AttackRow, CertifyRow, DataId, FidelityRow, Guarantee, LboundRow, LogKind, Manifest,
-    ModelId, Row, Selection, SmoothingId, Tsv, Versions, manifest_path,
+    About, AttackRow, CalibrationRow, CertifyRow, DataId, FidelityRow, Guarantee, LboundRow,
+    LogKind, Manifest, ModelId, Row, Selection, SmoothingId, Tsv, Versions, manifest_path,
 };
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ pub enum LoadedRows {
     Lbound(Vec<LboundRow>),
     /// Distances to the Gaussian average.
     Fidelity(Vec<FidelityRow>),
+    /// One-pass radii beside certified ones.
+    Calibrate(Vec<CalibrationRow>),
 }
 
 /// A log in memory.
@@ -44,6 +46,7 @@ impl LoadedLog {
             LoadedRows::Attack(rows) => rows.len(),
             LoadedRows::Lbound(rows) => rows.len(),
             LoadedRows::Fidelity(rows) => rows.len(),
+            LoadedRows::Calibrate(rows) => rows.len(),
         }
     }
 
@@ -64,6 +67,7 @@ impl LoadedLog {
             (LoadedRows::Attack(rows), LoadedRows::Attack(more)) => rows.extend(more),
             (LoadedRows::Lbound(rows), LoadedRows::Lbound(more)) => rows.extend(more),
             (LoadedRows::Fidelity(rows), LoadedRows::Fidelity(more)) => rows.extend(more),
+            (LoadedRows::Calibrate(rows), LoadedRows::Calibrate(more)) => rows.extend(more),
             // Shards are joined by equal manifests, so their kinds agree.
             _ => {}
         }
@@ -105,6 +109,7 @@ pub fn kind_of_header(line: &str) -> Option<LogKind> {
         start::<AttackRow>(),
         start::<LboundRow>(),
         start::<FidelityRow>(),
+        start::<CalibrationRow>(),
     ]
     .into_iter()
     .find(|(_, required)| found.starts_with(required))
@@ -137,6 +142,7 @@ pub fn load(
         LogKind::Attack => LoadedRows::Attack(table.rows()?),
         LogKind::Lbound => LoadedRows::Lbound(table.rows()?),
         LogKind::Fidelity => LoadedRows::Fidelity(table.rows()?),
+        LogKind::Calibrate => LoadedRows::Calibrate(table.rows()?),
         LogKind::Own(kind) => {
             warnings.push(ReportWarning::OwnKind {
                 path: path.into(),
@@ -273,6 +279,7 @@ mod tests {
             (CertifyRow::COLUMNS.join("\t"), LogKind::Certify),
             (LboundRow::COLUMNS.join("\t"), LogKind::Lbound),
             (fidelity, LogKind::Fidelity),
+            (CalibrationRow::COLUMNS.join("\t"), LogKind::Calibrate),
             (attack + "\tmore\r", LogKind::Attack),
             (least.clone(), LogKind::Attack),
         ] {

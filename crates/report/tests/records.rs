@@ -10,7 +10,8 @@ use common::{demo, manifest};
 use heatsmooth_report::{Options, ReportError, ReportWarning, build};
 use methods::options;
 use record::{
-    AttackRow, CertifyRow, LboundRow, Log, LogKind, Manifest, Row, Selection, Shard, manifest_path,
+    AttackRow, CalibrationRow, CertifyRow, Guarantee, LboundRow, Log, LogKind, Manifest, Row,
+    Selection, Shard, manifest_path,
 };
 
 fn texts(warnings: &[ReportWarning]) -> Vec<String> {
@@ -569,4 +570,85 @@ fn issue_17_point_19_many_warnings_are_folded_away() {
     };
     assert!(page(2).contains("<details class=\"warnings\" open>"));
     assert!(page(9).contains("<details class=\"warnings\">"));
+}
+
+/// Ten images: on each, one pass says 0.1 more than g has; on the last, another
+/// class.
+#[test]
+fn a_calibration_log_shows_three_radii_and_what_each_guarantees() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calibrate.tsv");
+    let guarantee = Guarantee::Calibrated {
+        miss: 0.05,
+        confidence: 0.95,
+    };
+    let manifest = Manifest {
+        guarantee,
+        configuration: serde_json::json!({
+            "n": 1000, "calibration": {"shrink": 0.2, "cap": 0.3},
+        }),
+        ..common::manifest(LogKind::Calibrate, "calibrate", "heat", 10)
+    };
+    let (mut log, _) = Log::open(&path, &manifest, CalibrationRow::COLUMNS).unwrap();
+    for idx in 0..10 {
+        let g_radius = 0.05 * (idx + 1) as f64;
+        let row = CalibrationRow {
+            idx,
+            predict: u32::from(idx == 9),
+            one_pass: g_radius + 0.1,
+            g_predict: Some(0),
+            g_radius,
+            ..CalibrationRow::default()
+        };
+        log.append(&row).unwrap();
+    }
+    log.finish().unwrap();
+    let options = Options {
+        radii: vec![0.0, 0.2, 0.3],
+        ..options()
+    };
+    let report = build(&[folder.path().to_path_buf()], &options).unwrap();
+    assert_eq!(report.warnings(), []);
+    let table = |id: &str| {
+        let mut tables = report.tables();
+        let table = tables.find(|table| table.id == id).unwrap();
+        (table.to_csv(), table.guarantee.clone())
+    };
+    let (radii, words) = table("one-pass-digits-test-sigma-0.25");
+    let lines: Vec<&str> = radii.lines().collect();
+    assert!(lines[1].starts_with("\"g, sampled\",1,0.7,0.5,"), "{radii}");
+    assert!(lines[2].starts_with("one pass,0.9,0.8,0.6,"), "{radii}");
+    // 0.05 to 0.45, less 0.1: above 0 on the last seven of nine that are right.
+    assert!(
+        lines[3].starts_with("\"one pass, calibrated\",0.7,"),
+        "{radii}"
+    );
+    assert!(
+        words.contains("sound for the smoothed reference"),
+        "{words}"
+    );
+    assert!(words.contains("approximate: holds if v is exactly a Gaussian average"));
+    assert!(words.ends_with(&guarantee.to_string()), "{words}");
+    let (promises, _) = table("calibration-digits-test-sigma-0.25");
+    let line = promises.lines().nth(1).unwrap();
+    // Nine of one class, all of which say too much; calibrated only the last does.
+    assert!(
+        line.starts_with("HeatSmoothing,0.05,0.95,0.9,1,0.1,0.8,0.2,0.3,1000,10"),
+        "{line}"
+    );
+    let scatter = report.panels().next().unwrap();
+    assert_eq!(scatter.panels[0].marks.len(), 10);
+    assert_eq!(scatter.panels[0].marks[9].at.0, 0.0);
+    let written = report.write(&folder.path().join("report")).unwrap();
+    let names: Vec<String> = written
+        .files
+        .iter()
+        .map(|f| f.display().to_string())
+        .collect();
+    assert!(
+        names
+            .iter()
+            .any(|name| name.ends_with("one-pass-scatter-digits-test-sigma-0.25.png"))
+    );
+    assert!(report.to_html().contains("One pass against samples"));
 }

@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one binary to link it once.
 
 mod batches;
+mod calibration;
 mod common;
 mod exact;
 mod fidelity;

@@ -5,12 +5,13 @@ use clap::{ArgMatches, Command};
 use heatsmooth::measurements::NoiseLevel;
 use heatsmooth::settings::{Field, Settings, settings};
 use heatsmooth::{
-    Accuracy, DataSource, ImageChoice, ModelSource, Registry, SplitChoice, Subject, Weights,
-    accuracy,
+    Accuracy, DataSource, ImageChoice, ModelSource, OnePassFigures, Registry, SplitChoice, Subject,
+    Weights, accuracy, one_pass,
 };
 use serde_json::json;
 
 use super::measure::{ModelFile, WEIGHTS, read, required};
+use super::predict::one_pass_level;
 use crate::Entry;
 use crate::common::{Shared, with_configuration};
 use crate::{options, output};
@@ -30,7 +31,7 @@ settings! {
 pub const ENTRY: Entry = Entry {
     name: "eval",
     command: |command, _| command_line(command),
-    run: |matches, _: &Registry| run(matches),
+    run,
 };
 
 fn own_fields() -> Vec<Field> {
@@ -44,6 +45,12 @@ fn own_fields() -> Vec<Field> {
 fn command_line(command: Command) -> Command {
     let command = command
         .about("Clean and noisy accuracy of a model, top-1 and top-5")
+        .long_about(
+            "Clean and noisy accuracy of a model, top-1 and top-5\n\n\
+             Of a deterministic model that stores a noise level, or with --sigma, also how many \
+             images are right with a one-pass radius of at least r, and with a calibrated one \
+             if the model is calibrated.",
+        )
         .args(options::arguments(&own_fields(), None))
         .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
         .after_help(
@@ -53,7 +60,7 @@ fn command_line(command: Command) -> Command {
     with_configuration(command)
 }
 
-fn run(matches: &ArgMatches) -> Result<()> {
+fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let mut fields = own_fields();
     fields.extend(Weights::fields());
     fields.extend(Shared::fields());
@@ -72,12 +79,22 @@ fn run(matches: &ArgMatches) -> Result<()> {
     };
     let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
     let mut results = Vec::new();
+    let given = read::<NoiseLevel>(&values)?.sigma;
     let mut levels = vec![None];
-    levels.extend(read::<NoiseLevel>(&values)?.sigma.map(Some));
+    levels.extend(given.map(Some));
     for sigma in levels {
         let found = accuracy(&subject, sigma, common.seed(), &mut common.terminal())?;
         results.push((sigma, found));
     }
+    // A stochastic model is no average by itself: one pass of it says nothing.
+    let level = match registry.is_stochastic(&subject.method()) {
+        true => None,
+        false => given.or(one_pass_level(&subject.loaded.model)),
+    };
+    let radii = match level {
+        Some(sigma) => Some(one_pass(&subject, sigma, &mut common.terminal())?),
+        None => None,
+    };
     let mut text = format!(
         "{} on {} {}, {} images\n",
         model.path.display(),
@@ -89,10 +106,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
         text += &line(*sigma, accuracy);
     }
     text += "guarantee: empirical\n";
-    let value: Vec<_> = results
+    text += &radii
+        .as_ref()
+        .map_or(String::new(), OnePassFigures::to_text);
+    let mut value: Vec<_> = results
         .iter()
         .map(|(sigma, a)| json!({"sigma": sigma, "images": a.images, "top1": a.top1(), "top5": a.top5(), "guarantee": "empirical"}))
         .collect();
+    if let (Some(first), Some(radii)) = (value.first_mut(), &radii) {
+        first["one_pass"] = radii.to_json();
+    }
     output::summary(&common, &json!(value), &text)
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use heatsmooth::network::Summary;
 use heatsmooth::settings::Settings as _;
-use heatsmooth::{ModelSource, Registry, Weights};
+use heatsmooth::{ModelSource, Registry, Weights, calibrated_guarantee};
 use serde_json::json;
 
 use super::measure::{WEIGHTS, read};
@@ -78,6 +78,21 @@ fn run(matches: &ArgMatches) -> Result<()> {
     line("architecture", info.architecture.clone());
     line("method", info.method.clone());
     line("sigma", info.sigma.map(|s| s.to_string()));
+    line(
+        "calibration",
+        info.calibration.as_ref().map(|c| {
+            format!(
+                "sigma {}, shrink {:.4}, cap {:.4}, on {} images of {} {}: {}",
+                c.sigma,
+                c.shrink,
+                c.cap,
+                c.images,
+                c.origin.data,
+                c.origin.split,
+                calibrated_guarantee(c)
+            )
+        }),
+    );
     line("trained on", info.data.clone());
     line("data sha256", info.data_sha256.clone());
     line("parent sha256", info.parent_sha256.clone());

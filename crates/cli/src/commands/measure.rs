@@ -1,4 +1,5 @@
-//! `heatsmooth certify`, `lbound` and `fidelity`: measurements of the registry.
+//! `heatsmooth certify`, `lbound`, `fidelity` and `calibrate`: measurements of the
+//! registry.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use clap::{ArgMatches, Command};
 use heatsmooth::settings::{Field, SettingError, Settings, Values, settings};
 use heatsmooth::{
     DataSource, Error, ImageChoice, MeasureContext, ModelSource, Registry, SplitChoice, Subject,
-    Weights,
+    Weights, calibration_log,
 };
 
 use crate::Entry;
@@ -35,6 +36,15 @@ settings! {
     /// Where the log goes.
     pub struct LogFile {
         /// The log to write, F.tsv; F.json stands beside it.
+        out: Option<PathBuf> = None,
+    }
+}
+
+settings! {
+    /// Where the log of a calibration goes.
+    pub struct CalibrationLog {
+        /// The log to write, F.tsv; F.json stands beside it [default: beside the
+        /// model].
         out: Option<PathBuf> = None,
     }
 }
@@ -84,18 +94,47 @@ pub const FIDELITY: Entry = Entry {
     run: |matches, registry| run(matches, registry, "fidelity"),
 };
 
+/// `heatsmooth calibrate`.
+pub const CALIBRATE: Entry = Entry {
+    name: CALIBRATION,
+    command: |command, registry| {
+        command_of(command, registry, CALIBRATION)
+            .long_about(
+                "The one-pass radius that may be promised, kept in the model's file\n\n\
+                 The radius sigma * Phi^-1(p) of one pass of v is compared with the certified \
+                 radius of g, the smoothed reference, on images that training did not see, and \
+                 shrunk until the promise can be made: for inputs drawn like these images, with \
+                 the confidence given at most the share given gets a radius that g does not \
+                 have. An attacked input is not such an input. Predict, eval and lbound then \
+                 show the calibrated radius. The weights stay, and records go on to name the \
+                 model by the same hash.",
+            )
+            .after_help(
+                "Example: heatsmooth calibrate --model runs/v/model.safetensors --reference \
+                 runs/v/base.safetensors --data digits --sigma 0.25 --miss 0.05 --confidence 0.95",
+            )
+    },
+    run: |matches, registry| run(matches, registry, CALIBRATION),
+};
+
+/// The measurement whose log has a place of its own.
+const CALIBRATION: &str = "calibrate";
+
 /// What the subject of a measurement can be told.
-fn subject_fields() -> Vec<Field> {
+fn subject_fields(what: &str) -> Vec<Field> {
     let mut fields = ModelFile::fields();
     fields.extend(DataSource::fields());
     fields.extend(SplitChoice::fields());
-    fields.extend(LogFile::fields());
+    fields.extend(match what {
+        CALIBRATION => CalibrationLog::fields(),
+        _ => LogFile::fields(),
+    });
     fields.extend(ImageChoice::fields());
     fields
 }
 
 fn fields_of(registry: &Registry, what: &str) -> Result<Vec<Field>> {
-    let mut fields = subject_fields();
+    let mut fields = subject_fields(what);
     let compared = registry
         .measurement(what)
         .is_ok_and(|entry| entry.wants_reference);
@@ -132,7 +171,6 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
     let model = required(read::<ModelFile>(&values)?.model, "model")?;
     let data = read::<DataSource>(&values)?;
     data.name()?;
-    let log = required(read::<LogFile>(&values)?.out, "out")?;
     let weights = read::<Weights>(&values)?;
     let reference = match fields.iter().any(|field| field.name == "reference") {
         true => Some(required(
@@ -164,6 +202,10 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
             },
             None,
         ),
+    };
+    let log = match read::<LogFile>(&values)?.out {
+        None if what == CALIBRATION => calibration_log(&model),
+        out => required(out, "out")?,
     };
     let (split, images) = (read::<SplitChoice>(&values)?, read::<ImageChoice>(&values)?);
     let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;

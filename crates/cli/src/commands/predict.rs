@@ -1,4 +1,4 @@
-//! `heatsmooth predict`: class, probability and L-bound for image files.
+//! `heatsmooth predict`: class, probability and radii for image files.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use heatsmooth::measurements::{NoiseLevel, fixed};
 use heatsmooth::settings::{Field, SettingError, Settings, settings};
 use heatsmooth::{
     LBOUND_GUARANTEE, Model, ModelSource, NoiseChoice, PredictParams, Registry, Smoothing, Weights,
-    answer, data, vote, vote_guarantee,
+    answer, calibrated_guarantee, calibration_at, data, vote, vote_guarantee,
 };
 use serde_json::json;
 
@@ -47,11 +47,12 @@ fn own_fields() -> Vec<Field> {
 
 fn command_line(command: Command) -> Command {
     let command = command
-        .about("Class, probability and L-bound radius for image files")
+        .about("Class, probability and one-pass radius for image files")
         .long_about(
-            "Class, probability and L-bound radius for image files\n\n\
-             The L-bound radius sigma * sqrt(pi/2) * (p1 - p2) is approximate: it holds if the \
-             model is exactly a Gaussian average at sigma. With --samples noisy copies vote, too: \
+            "Class, probability and one-pass radius for image files\n\n\
+             The one-pass radius sigma * Phi^-1(p1) and the L-bound radius sigma * sqrt(pi/2) * \
+             (p1 - p2) are approximate: they hold if the model is exactly a Gaussian average at \
+             sigma. Of a calibrated model the radius that may be promised is shown too. With --samples noisy copies vote, too: \
              PREDICT of Cohen et al., the class of the smoothed classifier.",
         )
         .args(options::arguments(&own_fields(), None))
@@ -80,10 +81,19 @@ fn run(matches: &ArgMatches) -> Result<()> {
         weights: read::<Weights>(&values)?,
     };
     let model = source.load(None)?.model;
-    let sigma = read::<NoiseLevel>(&values)?.sigma.or(model.info.sigma);
+    let sigma = read::<NoiseLevel>(&values)?
+        .sigma
+        .or(one_pass_level(&model));
     if let Some(sigma) = sigma.filter(|s| !(*s > 0.0 && s.is_finite())) {
         let wrong = SettingError::value("sigma", sigma, "a positive number");
         return Err(heatsmooth::Error::from(wrong).into());
+    }
+    let calibration = sigma.and_then(|sigma| calibration_at(&model.info, sigma));
+    if let (None, Some(other)) = (calibration, &model.info.calibration) {
+        eprintln!(
+            "warning: the model is calibrated for sigma {} only",
+            other.sigma
+        );
     }
     let plan = plan(&read(&values)?, sigma, common.seed())?;
     let network = common
@@ -99,7 +109,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let name = path.display();
         let answered = data::decode_image(path, model.graph.input())
             .map_err(heatsmooth::Error::from)
-            .and_then(|pixels| Ok((answer(&*network, &pixels, sigma)?, pixels)));
+            .and_then(|pixels| Ok((answer(&*network, &pixels, sigma, calibration)?, pixels)));
         let (found, pixels) = match answered {
             Ok(found) => found,
             Err(error) if images.len() > 1 => {
@@ -112,8 +122,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
         };
         let class = model.class_name(found.class);
         text += &format!("{name}: {class}, probability {:.4}", found.probability);
-        if let (Some(radius), Some(sigma)) = (found.lbound, sigma) {
-            text += &format!(", L-bound radius {} (sigma {sigma})", fixed(radius, 4));
+        if let (Some(one_pass), Some(lbound), Some(sigma)) = (found.one_pass, found.lbound, sigma) {
+            text += &format!(
+                ", one-pass radius {one_pass:.4}, L-bound radius {} (sigma {sigma})",
+                fixed(lbound, 4)
+            );
+        }
+        match found.calibrated {
+            Some(radius) if radius > 0.0 => text += &format!(", calibrated radius {radius:.4}"),
+            Some(_) => text += ", no calibrated radius",
+            None => {}
         }
         let votes = match &plan {
             Some(plan) => Some(vote(&*network, plan, number as u32, &pixels)?),
@@ -132,11 +150,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
         value.push(json!({
             "image": name.to_string(), "class": found.class, "name": class,
             "probability": found.probability, "lbound": found.lbound, "sigma": sigma,
-            "guarantee": found.lbound.map(|_| LBOUND_GUARANTEE.sentence()), "smoothed": votes,
+            "one_pass": found.one_pass, "calibrated": found.calibrated,
+            "guarantee": found.lbound.map(|_| LBOUND_GUARANTEE.sentence()),
+            "calibrated_guarantee": calibration.map(|c| calibrated_guarantee(c).to_string()),
+            "smoothed": votes,
         }));
     }
     if sigma.is_some() {
         text += &format!("guarantee of the radius: {LBOUND_GUARANTEE}\n");
+    }
+    if let Some(calibration) = calibration {
+        let words = calibrated_guarantee(calibration);
+        text += &format!("guarantee of the calibrated radius: {words}\n");
     }
     if let Some(plan) = &plan {
         text += &format!("guarantee of the vote: {}\n", vote_guarantee(plan));
@@ -146,6 +171,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
         0 => Ok(()),
         n => Err(Unfinished(format!("{n} of {} images could not be read", images.len())).into()),
     }
+}
+
+/// The noise level at which a model's radii are shown if none is given: that of its
+/// calibration, or the one it was made for.
+pub fn one_pass_level(model: &Model) -> Option<f64> {
+    let calibrated = model.info.calibration.as_ref();
+    calibrated.map(|c| c.sigma).or(model.info.sigma)
 }
 
 fn verdict(model: &Model, votes: &Prediction, plan: &Predict) -> String {

@@ -1,6 +1,7 @@
 //! The command line from outside, in one program to link it once.
 
 mod attack;
+mod calibrate;
 mod cli;
 mod every_option;
 #[cfg(unix)]

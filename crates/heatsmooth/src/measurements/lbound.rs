@@ -6,19 +6,21 @@ use std::time::Duration;
 use certify::{
     Bound, Centre, LBound, LBoundParams, LBoundSummary, Smoothing, lbound_all, lbound_radius,
 };
-use network::Images;
+use network::{Calibration, Images};
 use record::{Guarantee, LboundRow, SmoothingId};
 use serde_json::{Value, json};
 
 use super::{agrees, fixed};
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
+use crate::one_pass::{OnePassFigures, calibration_at};
 use crate::subject::Subject;
 
 /// The L-bound sigma * sqrt(pi/2) * (p_y - max p_i) of each image.
 #[derive(Clone, Debug)]
 pub struct Bounded {
     plan: LBound,
+    calibration: Option<Calibration>,
 }
 
 impl Bounded {
@@ -26,7 +28,17 @@ impl Bounded {
     pub fn new(smoothing: Smoothing, params: &LBoundParams, seed: u64) -> Self {
         Self {
             plan: params.plan(smoothing, seed),
+            calibration: None,
         }
+    }
+
+    /// With the calibration of the subject's model, if it has one at this noise
+    /// level, so that the summary shows calibrated radii too.
+    #[must_use]
+    pub fn calibrated(mut self, subject: &Subject) -> Self {
+        let info = &subject.loaded.model.info;
+        self.calibration = calibration_at(info, self.plan.smoothing.sigma()).cloned();
+        self
     }
 }
 
@@ -86,6 +98,7 @@ impl Measurement for Bounded {
                 p_other: bound.p_other,
                 time: Duration::try_from_secs_f64(bound.seconds).ok(),
                 probit: bound.probit,
+                one_pass: bound.one_pass.unwrap_or(f64::NAN),
             })
         };
         let batch = network.batch();
@@ -99,6 +112,11 @@ impl Measurement for Bounded {
     }
 
     fn summary(&self, rows: &[LboundRow]) -> BoundFigures {
+        let found = rows.iter().filter(|row| row.one_pass.is_finite());
+        let found: Vec<(f64, bool)> = found
+            .map(|row| (row.one_pass, row.predict == row.label))
+            .collect();
+        let (sigma, calibration) = (self.plan.smoothing.sigma(), self.calibration.clone());
         BoundFigures {
             paper: LBoundSummary::of(rows.iter().map(|row| row.radius)),
             // A log of an earlier version may have none.
@@ -106,6 +124,7 @@ impl Measurement for Bounded {
                 .iter()
                 .all(|row| !row.probit.is_nan())
                 .then(|| LBoundSummary::of(rows.iter().map(|row| row.probit))),
+            one_pass: (!found.is_empty()).then(|| OnePassFigures::new(sigma, calibration, &found)),
         }
     }
 }
@@ -117,6 +136,8 @@ pub struct BoundFigures {
     pub paper: LBoundSummary,
     /// Of the probit bound, where every row has one.
     pub probit: Option<LBoundSummary>,
+    /// The one-pass radii of a deterministic v.
+    pub one_pass: Option<OnePassFigures>,
 }
 
 impl Figures for BoundFigures {
@@ -128,6 +149,7 @@ impl Figures for BoundFigures {
             "probit": self.probit.map(|probit| json!({
                 "positive": numbers(probit.positive), "all": numbers(probit.all),
             })),
+            "one_pass": self.one_pass.as_ref().map(OnePassFigures::to_json),
         })
     }
 
@@ -149,6 +171,9 @@ impl Figures for BoundFigures {
                 centre(probit.positive),
                 centre(probit.all),
             );
+        }
+        if let Some(one_pass) = &self.one_pass {
+            text += &one_pass.to_text();
         }
         text
     }

@@ -28,6 +28,9 @@ pub struct LboundRow {
     /// The probit bound `sigma/2 * (Phi^-1(p_y) - Phi^-1(max_{i != y} p_i))`; NaN: not
     /// recorded.
     pub probit: f64,
+    /// The one-pass radius of the model's class, `sigma * Phi^-1(p)`; NaN: not
+    /// recorded, or not from one pass.
+    pub one_pass: f64,
 }
 
 /// Image 0 at radius 0; nothing else is recorded.
@@ -43,6 +46,7 @@ impl Default for LboundRow {
             p_other: f64::NAN,
             time: None,
             probit: f64::NAN,
+            one_pass: f64::NAN,
         }
     }
 }
@@ -51,6 +55,7 @@ impl Row for LboundRow {
     const KIND: LogKind = LogKind::Lbound;
     const COLUMNS: &'static [&'static str] = &[
         "idx", "label", "predict", "correct", "radius", "p_label", "p_other", "time", "probit",
+        "one_pass",
     ];
     const REQUIRED: usize = 5;
 
@@ -69,6 +74,7 @@ impl Row for LboundRow {
             p_other: cells.number("p_other")?,
             time: cells.duration_or_none("time")?,
             probit: cells.number("probit")?,
+            one_pass: cells.number("one_pass")?,
         })
     }
 
@@ -82,5 +88,6 @@ impl Row for LboundRow {
         line.number("p_other", self.p_other);
         line.duration_or_none("time", self.time);
         line.number("probit", self.probit);
+        line.number("one_pass", self.one_pass);
     }
 }

@@ -1,12 +1,14 @@
 //! The rows of each kind of log, and how they become cells.
 
 mod attack;
+mod calibration;
 mod cells;
 mod certify;
 mod fidelity;
 mod lbound;
 
 pub use attack::AttackRow;
+pub use calibration::CalibrationRow;
 pub use cells::{CellError, Cells, Line};
 pub use certify::CertifyRow;
 pub use fidelity::{FidelityLevel, FidelityRow, LevelDistance};

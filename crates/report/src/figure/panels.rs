@@ -9,7 +9,7 @@ use super::drawing::{
 };
 use super::labels::text_width;
 use super::{Axis, description, png, svg};
-use crate::ReportError;
+use crate::{ReportError, table};
 
 /// A curve of a [`Panel`].
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,8 @@ pub enum Symbol {
     Star,
     /// A disc.
     Circle,
+    /// A small disc, for many points.
+    Dot,
     /// A ring, to put around another symbol.
     Ring,
     /// A hollow diamond.
@@ -113,22 +115,56 @@ impl Panels {
     /// # Errors
     /// A drawing that cannot be rendered.
     pub fn to_png(&self) -> Result<Vec<u8>, ReportError> {
-        png::write(&self.drawing(), &self.id)
+        png::write(&self.drawing(true), &self.id)
+    }
+
+    /// The drawing for the page, which has the title beside it.
+    pub(crate) fn to_inline_svg(&self) -> String {
+        svg::write(&self.drawing(false), &self.id, &self.title, None)
+    }
+
+    /// The data drawn, as CSV: plot, what, x, y.
+    pub fn to_csv(&self) -> String {
+        let (x, y) = (table::quote(&self.x.label), table::quote(&self.y.label));
+        let mut out = format!("plot,series,{x},{y}\n");
+        for panel in &self.panels {
+            let mut line = |name: &str, (x, y): (f64, f64)| {
+                let (plot, name) = (table::quote(&panel.title), table::quote(name));
+                let (x, y) = (record::format_number(x), record::format_number(y));
+                out.push_str(&format!("{plot},{name},{x},{y}\n"));
+            };
+            for curve in &panel.curves {
+                curve.points.iter().for_each(|&at| line(&curve.name, at));
+            }
+            panel
+                .marks
+                .iter()
+                .for_each(|mark| line(&mark.name, mark.at));
+        }
+        out
     }
 
     /// The drawing as SVG.
     pub fn to_svg(&self) -> String {
         let description = description(&self.caption, &self.guarantee);
-        svg::write(&self.drawing(), &self.id, &self.title, Some(&description))
+        svg::write(
+            &self.drawing(true),
+            &self.id,
+            &self.title,
+            Some(&description),
+        )
     }
 
-    fn drawing(&self) -> Drawing {
+    fn drawing(&self, with_title: bool) -> Drawing {
         let count = self.panels.len() as f64;
         let width = LEFT + count * (self.plot_width() + BETWEEN);
         let bottom = TOP + PLOT_HEIGHT;
         let (legend, lines) = self.legend(width, bottom + 72.0);
         let height = bottom + 72.0 + lines as f64 * LINE;
-        let mut parts = vec![title(LEFT, &self.title)];
+        let mut parts = Vec::new();
+        if with_title {
+            parts.push(title(LEFT, &self.title));
+        }
         for (at, panel) in self.panels.iter().enumerate() {
             let left = LEFT + at as f64 * (self.plot_width() + BETWEEN);
             let frame = Frame {
@@ -218,6 +254,10 @@ fn stroke(curve: &Curve) -> Stroke {
 fn symbol(mark: &Mark, (x, y): Point) -> Part {
     let colour = mark.colour;
     let (outline, fill, stroke) = match mark.symbol {
+        Symbol::Dot => {
+            let dot = Outline::Circle((x, y), 2.0);
+            return DrawnShape::plain(dot, Some(colour), None);
+        }
         Symbol::Circle => (
             Outline::Circle((x, y), 4.2),
             Some(colour),
@@ -323,6 +363,17 @@ mod tests {
         // One label and one set of numbers for the axis that is shared.
         assert_eq!(svg.matches("rotate(-90 ").count(), 1);
         assert!(!svg.contains("NaN"));
+    }
+
+    #[test]
+    fn the_data_drawn_stand_in_the_csv() {
+        let csv = panels(2).to_csv();
+        assert!(
+            csv.starts_with("plot,series,x,y\na < b,curve,-1,-1\n"),
+            "{csv}"
+        );
+        // Two points of a curve and four marks in each plot.
+        assert_eq!(csv.lines().count(), 1 + 2 * 6);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl<'a> Facts<'a> {
                         facts.l_bounds.insert((sha256, data.clone(), row.idx), row);
                     }
                 }
-                LoadedRows::Attack(_) | LoadedRows::Fidelity(_) => {}
+                LoadedRows::Attack(_) | LoadedRows::Fidelity(_) | LoadedRows::Calibrate(_) => {}
             }
         }
         facts

@@ -40,6 +40,13 @@ pub fn render() -> Markup {
                      softmax outputs. It holds if v is exactly a Gaussian average, which no \
                      trained network is."
                 }
+                dt { "One-pass radius" }
+                dd {
+                    "σ·Φ⁻¹(p" sub { "(1)" } ") on the softmax outputs of one pass of v; 0 where \
+                     the largest is at most 1/2. Calibrated: shrunk and capped, so that on at \
+                     most a promised share of inputs like the calibration images it exceeds what \
+                     the smoothed reference g has. It says nothing about attacked inputs."
+                }
                 dt { "σ, radii, distances" }
                 dd {
                     "In units of pixels scaled to [0,1]; the norm is L2 where nothing else is \

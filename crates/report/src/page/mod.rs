@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use crate::Report;
-use crate::figure::{Axis, COLOURS, Figure};
+use crate::figure::{Axis, COLOURS, Figure, Panels};
 use crate::sections::Item;
 use crate::table::Table;
 
@@ -70,7 +70,7 @@ fn summary(report: &Report) -> Markup {
     html! {
         p {
             (count(report.logs, "log")) ", " (count(report.tables().count(), "table")) ", "
-            (count(report.figures().count(), "figure")) "."
+            (count(report.figures().count() + report.panels().count(), "figure")) "."
         }
         @if !report.warnings.is_empty() {
             // Many of them would push the results off the first screen.
@@ -98,6 +98,7 @@ fn sections(report: &Report) -> Markup {
                     @match item {
                         Item::Table(table) => (table_part(table)),
                         Item::Figure(figure) => (figure_part(figure, figures.next())),
+                        Item::Panels(panels) => (panels_part(panels)),
                         Item::Gallery(cards) => (gallery::render(cards)),
                     }
                     "\n"
@@ -153,6 +154,18 @@ fn line_sample(figure: &Figure, at: usize) -> Markup {
     html! {
         svg.sample viewBox="0 0 28 8" width="28" height="8" aria-hidden="true" {
             path d="M0 4H28" stroke-width="3" stroke-dasharray=(dashes.join(" ")) {}
+        }
+    }
+}
+
+fn panels_part(panels: &Panels) -> Markup {
+    html! {
+        figure.part id={ "f-" (panels.id) } {
+            h3 { (panels.title) }
+            div.plot { (PreEscaped(panels.to_inline_svg())) }
+            figcaption {
+                (below("figures", &panels.id, &["svg", "png", "csv"], &panels.caption, &panels.guarantee))
+            }
         }
     }
 }

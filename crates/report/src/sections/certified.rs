@@ -89,7 +89,7 @@ fn accuracy(curve: &CertifiedCurve, radius: f64, denominator: Denominator) -> Op
 }
 
 /// The step between radii, and the largest radius certified.
-fn step(curves: &[CertifiedCurve]) -> (f64, f64) {
+pub fn step(curves: &[CertifiedCurve]) -> (f64, f64) {
     let largest = curves
         .iter()
         .map(CertifiedCurve::largest)
@@ -97,7 +97,8 @@ fn step(curves: &[CertifiedCurve]) -> (f64, f64) {
     (nice_step(largest / 6.0), largest)
 }
 
-fn radii(curves: &[CertifiedCurve], options: &Options) -> Vec<f64> {
+/// The radii of a table.
+pub fn radii(curves: &[CertifiedCurve], options: &Options) -> Vec<f64> {
     if !options.radii.is_empty() {
         return options.radii.clone();
     }
@@ -109,7 +110,7 @@ fn radii(curves: &[CertifiedCurve], options: &Options) -> Vec<f64> {
 
 /// `at * step / parts`, as the decimal number people would write: a published
 /// radius of 0.3 must count as >= 0.3.
-fn grid(at: usize, parts: usize, step: f64) -> f64 {
+pub fn grid(at: usize, parts: usize, step: f64) -> f64 {
     let value = at as f64 * step / parts as f64;
     if value < 1e6 {
         (value * 1e9).round() / 1e9
@@ -170,7 +171,8 @@ fn of_what(denominator: Denominator) -> &'static str {
     }
 }
 
-fn radius_columns(radii: &[f64], best: Best) -> impl Iterator<Item = Column> {
+/// A column for each radius.
+pub fn radius_columns(radii: &[f64], best: Best) -> impl Iterator<Item = Column> {
     radii.iter().map(move |radius| {
         Column::new(format!("{radius}"), Format::Percent, best).under("radius ≥")
     })

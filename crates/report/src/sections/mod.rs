@@ -2,6 +2,7 @@
 
 pub mod attack_table;
 pub mod attacks;
+pub mod calibration;
 pub mod certificates;
 pub mod certified;
 pub mod compare;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 
 use record::{LogKind, Norm};
 
-use crate::figure::Figure;
+use crate::figure::{Figure, Panels};
 use crate::gallery::Card;
 use crate::load::LoadedLog;
 use crate::names::{self, Styles};
@@ -44,6 +45,8 @@ pub enum Item {
     Table(Table),
     /// A figure.
     Figure(Figure),
+    /// Plots with points.
+    Panels(Panels),
     /// Single images.
     Gallery(Vec<Card>),
 }

@@ -240,7 +240,7 @@ fn lbound(
             } else {
                 41_000
             })),
-            probit: f64::NAN,
+            ..LboundRow::default()
         }
     });
 }
