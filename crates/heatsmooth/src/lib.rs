@@ -84,6 +84,7 @@ mod fit;
 mod illustration;
 mod measure;
 pub mod measurements;
+mod modes;
 mod normalise;
 mod observer;
 mod one_pass;
@@ -106,10 +107,12 @@ pub use experiment::{
 pub use fit::{Fitted, Job, Origin, StartFrom, Workshop, fit};
 pub use illustration::{Illustration, IllustrationParams, illustrate};
 pub use measure::{Figures, Measured, Measurement, measure};
+pub use modes::certification_modes;
 pub use observer::{Observer, Quiet, StageProgress};
 pub use one_pass::{OnePassFigures, OnePassShare, calibration_at, one_pass};
 pub use predict::{
-    Answer, LBOUND_GUARANTEE, answer, calibrated_guarantee, vote, vote_guarantee, vote_shares,
+    Answer, LBOUND_GUARANTEE, PictureAnswer, Predictor, VoteOptions, answer, calibrated_guarantee,
+    one_pass_level, vote, vote_guarantee, vote_shares,
 };
 pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,

@@ -1,14 +1,227 @@
 //! Single images: class, probability, radius, and the vote of noisy copies.
 
+use std::fmt;
 use std::ops::ControlFlow;
+use std::path::Path;
 
-use certify::{Predict, Prediction, lbound_radius, one_pass_radius, predict_all};
+use certify::{
+    NoiseChoice, Predict, PredictParams, Prediction, Smoothing, lbound_radius, one_pass_radius,
+    predict_all,
+};
 use network::logits::{softmax, top_k};
-use network::{Calibration, Executor, Images};
+use network::{Calibration, Executor, Images, Model};
 use record::{About, Guarantee};
+use serde_json::{Value, json};
+use settings::{SettingError, settings};
 
+use crate::device::Device;
 use crate::error::Error;
+use crate::measurements::fixed;
+use crate::one_pass::calibration_at;
+use crate::source::ModelSource;
 use crate::subject::Subject;
+
+settings! {
+    /// The vote of noisy copies.
+    pub struct VoteOptions {
+        /// Let N noisy copies vote as well, and abstain if the vote is too close.
+        samples: Option<u32> = None,
+        /// Failure probability of the vote, for each image [default: 0.001].
+        alpha: Option<f64> = None,
+        /// How the noise of the vote is drawn: exact or float [default: exact].
+        noise: Option<NoiseChoice> = None,
+    }
+}
+
+impl VoteOptions {
+    /// The vote that is asked for, if one is, on pictures of 8 bits.
+    fn plan(&self, sigma: Option<f64>, seed: u64) -> Result<Option<Predict>, Error> {
+        let Some(samples) = self.samples else {
+            let name = match (self.alpha, self.noise) {
+                (None, None) => return Ok(None),
+                (Some(_), _) => "alpha",
+                (None, Some(_)) => "noise",
+            };
+            return Err(SettingError::Ineffective {
+                name: name.into(),
+                reason: "it is about the vote, and no samples vote".into(),
+            }
+            .into());
+        };
+        let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
+        let alpha = self.alpha.unwrap_or(PredictParams::default().alpha);
+        let params = PredictParams { samples, alpha };
+        let smoothing = Smoothing::chosen(self.noise, sigma, Some(255))?;
+        Ok(Some(params.plan(smoothing, seed)))
+    }
+}
+
+/// A model that answers for pictures.
+pub struct Predictor {
+    model: Model,
+    network: Box<dyn Executor>,
+    sigma: Option<f64>,
+    plan: Option<Predict>,
+}
+
+/// What is said about a picture.
+pub struct PictureAnswer {
+    /// By one pass.
+    pub answer: Answer,
+    /// By the vote of noisy copies, if one was asked for.
+    pub votes: Option<Prediction>,
+    name: String,
+    class: String,
+    voted: Option<String>,
+    sigma: Option<f64>,
+    guarantees: [Option<Guarantee>; 3],
+}
+
+impl Predictor {
+    /// Loads a model; without a noise level, that of its calibration, or the one it
+    /// was made for.
+    ///
+    /// # Errors
+    /// A model that cannot be read; settings that make no sense.
+    pub fn open(
+        source: &ModelSource,
+        sigma: Option<f64>,
+        votes: &VoteOptions,
+        (device, seed): (&Device, u64),
+    ) -> Result<Self, Error> {
+        let model = source.load(None)?.model;
+        let sigma = sigma.or(one_pass_level(&model));
+        if let Some(sigma) = sigma {
+            Smoothing::gaussian(sigma)?;
+        }
+        let plan = votes.plan(sigma, seed)?;
+        let network = device.load(&model)?;
+        if let Some(plan) = &plan {
+            plan.check(&*network)?;
+        }
+        Ok(Self {
+            model,
+            network,
+            sigma,
+            plan,
+        })
+    }
+
+    /// What may be promised at the noise level, if that is known.
+    fn calibration(&self) -> Option<&Calibration> {
+        calibration_at(&self.model.info, self.sigma?)
+    }
+
+    /// What a user should know before the answers.
+    pub fn warning(&self) -> Option<String> {
+        let other = self.model.info.calibration.as_ref()?;
+        self.calibration().is_none().then(|| {
+            let sigma = other.sigma;
+            format!("the model is calibrated for sigma {sigma} only")
+        })
+    }
+
+    /// What is guaranteed of an L-bound or one-pass radius, of a calibrated radius,
+    /// and of a vote, where there are such.
+    fn guarantees(&self) -> [Option<Guarantee>; 3] {
+        [
+            self.sigma.map(|_| LBOUND_GUARANTEE),
+            self.calibration().map(calibrated_guarantee),
+            self.plan.as_ref().map(vote_guarantee),
+        ]
+    }
+
+    /// The guarantees in words, a line each.
+    pub fn guarantees_in_words(&self) -> String {
+        let names = ["radius", "calibrated radius", "vote"];
+        let lines = names.iter().zip(self.guarantees());
+        let lines = lines.filter_map(|(name, words)| Some((name, words?)));
+        lines
+            .map(|(name, words)| format!("guarantee of the {name}: {words}\n"))
+            .collect()
+    }
+
+    /// Answers for a picture, whose number decides the noise of its vote.
+    ///
+    /// # Errors
+    /// A file that is no picture; a device that fails; logits that are not finite.
+    pub fn picture(&self, number: u32, path: &Path) -> Result<PictureAnswer, Error> {
+        let pixels = data::decode_image(path, self.model.graph.input())?;
+        let answer = answer(&*self.network, &pixels, self.sigma, self.calibration())?;
+        let votes = match &self.plan {
+            Some(plan) => Some(vote(&*self.network, plan, number, &pixels)?),
+            None => None,
+        };
+        let voted = votes.as_ref().zip(self.plan.as_ref()).map(|(votes, plan)| {
+            let verdict = match votes.predict {
+                Some(class) => format!("is {}", self.model.class_name(class)),
+                None => "abstains".into(),
+            };
+            let (hits, n) = (votes.n_a, plan.n);
+            format!("; the smoothed classifier {verdict} ({hits} of {n} votes)")
+        });
+        Ok(PictureAnswer {
+            name: path.display().to_string(),
+            class: self.model.class_name(answer.class),
+            voted,
+            sigma: self.sigma,
+            guarantees: self.guarantees(),
+            answer,
+            votes,
+        })
+    }
+}
+
+impl PictureAnswer {
+    /// Names and values.
+    pub fn to_json(&self) -> Value {
+        let [radius, calibrated, vote] = &self.guarantees;
+        let votes = self.votes.as_ref().map(|v| {
+            json!({
+                "class": v.predict, "first": v.first, "votes": v.n_a, "runner_up_votes": v.n_b,
+                "guarantee": vote.map(|words| words.to_string()),
+            })
+        });
+        let found = &self.answer;
+        json!({
+            "image": self.name, "class": found.class, "name": self.class,
+            "probability": found.probability, "lbound": found.lbound, "sigma": self.sigma,
+            "one_pass": found.one_pass, "calibrated": found.calibrated,
+            "guarantee": radius.map(|words| words.sentence()),
+            "calibrated_guarantee": calibrated.map(|words| words.to_string()),
+            "smoothed": votes,
+        })
+    }
+}
+
+impl fmt::Display for PictureAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, class, found) = (&self.name, &self.class, &self.answer);
+        write!(f, "{name}: {class}, probability {:.4}", found.probability)?;
+        if let (Some(one_pass), Some(lbound), Some(sigma)) =
+            (found.one_pass, found.lbound, self.sigma)
+        {
+            let lbound = fixed(lbound, 4);
+            write!(
+                f,
+                ", one-pass radius {one_pass:.4}, L-bound radius {lbound} (sigma {sigma})"
+            )?;
+        }
+        match found.calibrated {
+            Some(radius) if radius > 0.0 => write!(f, ", calibrated radius {radius:.4}")?,
+            Some(_) => write!(f, ", no calibrated radius")?,
+            None => {}
+        }
+        f.write_str(self.voted.as_deref().unwrap_or_default())
+    }
+}
+
+/// The noise level at which a model's radii are shown if none is given: that of its
+/// calibration, or the one it was made for.
+pub fn one_pass_level(model: &Model) -> Option<f64> {
+    let calibrated = model.info.calibration.as_ref();
+    calibrated.map(|c| c.sigma).or(model.info.sigma)
+}
 
 /// What one pass says about an image.
 #[derive(Clone, Debug, PartialEq)]

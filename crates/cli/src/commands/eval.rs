@@ -11,7 +11,6 @@ use heatsmooth::{
 use serde_json::json;
 
 use super::measure::{ModelFile, WEIGHTS, read, required};
-use super::predict::one_pass_level;
 use crate::Entry;
 use crate::common::{Shared, with_configuration};
 use crate::{options, output};
@@ -89,7 +88,7 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     // A stochastic model is no average by itself: one pass of it says nothing.
     let level = match registry.is_stochastic(&subject.method()) {
         true => None,
-        false => given.or(one_pass_level(&subject.loaded.model)),
+        false => given.or(heatsmooth::one_pass_level(&subject.loaded.model)),
     };
     let radii = match level {
         Some(sigma) => Some(one_pass(&subject, sigma, &mut common.terminal())?),

@@ -228,7 +228,7 @@ mod tests {
     fn the_shipped_experiments_read() {
         let registry = Registry::standard();
         for (what, name, stages) in [
-            ("reproduce", "demo", 4 + 3 * 4 + 1 + 4 + 4),
+            ("reproduce", "demo", 5 + 3 * 5 + 2 + 1 + 5 + 4),
             ("reproduce-cifar10", "quick", 5 + 3 * 4 + 1 + 4),
             ("reproduce-cifar10", "paper", 4 + 3 * 4 + 1 + 4),
         ] {
