@@ -9,7 +9,7 @@ use crate::image::{Image, finite};
 use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::check_sigma;
 use crate::sample::{Finished, Request, Start, Task, sample_all};
-use network::logits::{argmax, softmax};
+use network::logits::{argmax, softmax, vote};
 
 settings! {
     /// What can be said about a measurement of fidelity;
@@ -272,13 +272,6 @@ impl Sums {
 
 /// A noise level, and the sums of logits, of probabilities and of votes.
 type Level = (f64, [Sums; 3]);
-
-/// A whole vote for the class on top.
-fn vote(row: &[f32]) -> Vec<f64> {
-    let mut votes = vec![0.0; row.len()];
-    votes[argmax(row)] = 1.0;
-    votes
-}
 
 fn wide(row: &[f32]) -> Vec<f64> {
     row.iter().map(|&x| f64::from(x)).collect()

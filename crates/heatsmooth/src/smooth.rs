@@ -146,8 +146,9 @@ impl Registry {
             let names: Vec<&str> = names.chain([BOTH]).collect();
             return Err(SettingError::value("by", by, names.join(", ")).into());
         }
-        let values = self.own_values(said, &[by], &[])?;
-        let v = self.fit(by, &values[0], workshop, observer)?;
+        let values = self.own_values(said, by, &[])?;
+        self.refuse_unused(said, &[&values], &format!("{by} has no such setting"))?;
+        let v = self.fit(by, &values, workshop, observer)?;
         Ok(Smoothed { base: None, v })
     }
 
@@ -169,38 +170,31 @@ impl Registry {
         let images = train.images(0..train.len().min(TRIED) as u32)?;
         let steadiness = steadiness(&loaded, &images, &noise, workshop)?;
         let [heat, average] = STAGES;
-        // The penalty of the second stage is an experiment of its own.
-        let lambda = ["lambda"];
-        let (made, values) = if steadiness >= STEADY {
-            let kept = percent(steadiness);
+        let first = self.own_values(said, heat, &[])?;
+        // The penalty is the first stage's.
+        let second = self.own_values(said, average, &["lambda"])?;
+        let (kept, count) = (percent(steadiness), images.len());
+        let made = if steadiness >= STEADY {
             observer.note(&format!(
-                "the model keeps its class under noise of sigma {sigma} on {kept} of {} training \
-                 images: it is averaged as it is",
-                images.len()
+                "the model keeps its class under noise of sigma {sigma} on {kept} of {count} \
+                 training images: it is averaged as it is"
             ));
-            let [values] = &*self.own_values(said, &[average], &lambda)? else {
-                return Err(SettingError::missing("by").into());
-            };
-            (None, values.clone())
+            let reason = "the model is good enough under noise to be averaged as it is, and \
+                          averaging does not use it; say by what to smooth";
+            self.refuse_unused(said, &[&second], reason)?;
+            None
         } else {
-            let [first, second] = &*self.own_values(said, &[heat, average], &lambda)? else {
-                return Err(SettingError::missing("by").into());
-            };
-            let kept = percent(steadiness);
             observer.note(&format!(
-                "the model keeps its class under noise of sigma {sigma} on only {kept} of {} \
-                 training images: first a base that is good under noise, then its average",
-                images.len()
+                "the model keeps its class under noise of sigma {sigma} on only {kept} of {count} \
+                 training images: first a base that is good under noise, then its average"
             ));
-            let folder = workshop.folder.join(BASE_FOLDER);
+            let reason = format!("{heat} and then {average} has no such setting");
+            self.refuse_unused(said, &[&first, &second], &reason)?;
             let base = Workshop {
-                folder: &folder,
+                folder: &workshop.folder.join(BASE_FOLDER),
                 ..*workshop
             };
-            (
-                Some(self.fit(heat, first, &base, observer)?),
-                second.clone(),
-            )
+            Some(self.fit(heat, &first, &base, observer)?)
         };
         let file = workshop.folder.join(BASE_FILE);
         let bytes = match &made {
@@ -217,68 +211,55 @@ impl Registry {
             ));
         }
         let origin = Origin::Model(ModelSource::new(&file));
-        let second = Workshop {
+        let averaging = Workshop {
             origin: &origin,
             ..*workshop
         };
-        let v = self.fit(average, &values, &second, observer);
+        let v = self.fit(average, &second, &averaging, observer);
         if fresh && v.is_err() && !workshop.folder.join(record::RunManifest::FILE).exists() {
             // Refused before it began: nothing is left of it.
             let _ = std::fs::remove_file(&file);
             let _ = std::fs::remove_dir(workshop.folder);
         }
         let v = v?;
-        let base = Base {
+        let base = Some(Base {
             file,
             steadiness,
             made,
-        };
-        let base = Some(base);
+        });
         Ok(Smoothed { base, v })
     }
 
-    /// What was said for each of these methods. `only_first` goes to the first
-    /// of two. A setting of another way to smooth would have no effect, and is
-    /// refused.
-    fn own_values(
-        &self,
-        said: &Values,
-        methods: &[&str],
-        only_first: &[&str],
-    ) -> Result<Vec<Values>, Error> {
-        let first_only = |place: usize, name: &str| {
-            only_first.contains(&name) && (place > 0 || methods.len() == 1)
-        };
-        let mut fields = Vec::new();
-        for (place, method) in methods.iter().enumerate() {
-            let mut own = (self.method(method)?.fields)();
-            own.retain(|field| !first_only(place, &field.name));
-            own.extend(Training::fields());
-            fields.push(own);
-        }
-        let mut all = vec![Values::default(); methods.len()];
-        let known = self.smoothing_fields();
+    /// What was said of a method and its training, except for these names.
+    fn own_values(&self, said: &Values, method: &str, except: &[&str]) -> Result<Values, Error> {
+        let mut fields = (self.method(method)?.fields)();
+        fields.retain(|field| !except.contains(&&*field.name));
+        fields.extend(Training::fields());
+        let mut own = Values::default();
         for (name, value) in said.iter() {
-            let mut used = false;
-            for (values, fields) in all.iter_mut().zip(&fields) {
-                if fields.iter().any(|field| field.name == name) {
-                    values.set(fields, name, value)?;
-                    used = true;
-                }
-            }
-            if !used && name != "by" && known.iter().any(|field| field.name == name) {
-                let reason = match methods {
-                    ["average"] if only_first.is_empty() => "averaging has no such setting".into(),
-                    ["average"] => "the model is good enough under noise to be averaged as it is, \
-                                    and averaging does not use it; say by what to smooth"
-                        .to_owned(),
-                    methods => format!("{} has no such setting", methods.join(" and then ")),
-                };
-                let name = name.to_owned();
-                return Err(SettingError::Ineffective { name, reason }.into());
+            if fields.iter().any(|field| field.name == name) {
+                own.set(&fields, name, value)?;
             }
         }
-        Ok(all)
+        Ok(own)
+    }
+
+    /// Refuses what was said of another way to smooth: it would have no effect.
+    fn refuse_unused(&self, said: &Values, used: &[&Values], reason: &str) -> Result<(), Error> {
+        let known = self.smoothing_fields();
+        let unused = said.iter().map(|(name, _)| name).find(|name| {
+            *name != "by"
+                && known.iter().any(|field| field.name == *name)
+                && !used.iter().any(|values| values.has(name))
+        });
+        match unused {
+            None => Ok(()),
+            Some(name) => Err(SettingError::Ineffective {
+                name: name.to_owned(),
+                reason: reason.to_owned(),
+            }
+            .into()),
+        }
     }
 }
 
@@ -298,14 +279,7 @@ fn steadiness(
         let (mut clean, mut noisy) = (vec![0.0; places.len() * classes], vec![]);
         noisy.resize(clean.len(), 0.0);
         network.logits(&batch.pixels, &mut clean)?;
-        let copies: Vec<NoisyImage<'_>> = (0..batch.len())
-            .map(|place| NoisyImage {
-                pixels: batch.image(place),
-                image: batch.indices[place],
-                first_sample: 0,
-                count: 1,
-            })
-            .collect();
+        let copies = NoisyImage::copies_of(&batch, 0, 1);
         network.noisy_logits(noise, &copies, &mut noisy)?;
         let pairs = clean.chunks_exact(classes).zip(noisy.chunks_exact(classes));
         same += pairs.filter(|(a, b)| argmax(a) == argmax(b)).count();

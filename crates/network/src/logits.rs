@@ -35,6 +35,13 @@ pub fn in_top_k<T: PartialOrd + Copy>(values: &[T], class: usize, k: usize) -> b
     ahead < k
 }
 
+/// A whole vote for the class with the largest logit: 1 there, 0 elsewhere.
+pub fn vote(logits: &[f32]) -> Vec<f64> {
+    let mut votes = vec![0.0; logits.len()];
+    votes[argmax(logits)] = 1.0;
+    votes
+}
+
 /// `softmax(z)` in f64, shifted by the maximum.
 pub fn softmax(logits: &[f32]) -> Vec<f64> {
     let largest = f64::from(logits[argmax(logits)]);

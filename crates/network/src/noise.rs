@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kernels::geometry::Shape;
+use kernels::images::Images;
 use kernels::isa::Isa;
 pub use kernels::noise::GridNoise;
 use kernels::noise::{NoiseKey, add_grid_noise, add_noise};
@@ -55,7 +56,18 @@ pub struct NoisyImage<'a> {
     pub count: usize,
 }
 
-impl NoisyImage<'_> {
+impl<'a> NoisyImage<'a> {
+    /// `count` noisy copies of every image, numbered from `first_sample`.
+    pub fn copies_of(images: &'a Images, first_sample: u32, count: usize) -> Vec<Self> {
+        let noisy = |place: usize| Self {
+            pixels: images.image(place),
+            image: images.indices[place],
+            first_sample,
+            count,
+        };
+        (0..images.len()).map(noisy).collect()
+    }
+
     /// Copies of all images of a batch, each of which must have this shape.
     pub(crate) fn count_all(batch: &[Self], shape: Shape) -> Result<usize, DeviceError> {
         let wrong = batch.iter().find(|noisy| noisy.pixels.len() != shape.len());

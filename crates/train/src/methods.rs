@@ -139,22 +139,11 @@ pub(crate) fn noisy_copies(
     position: Position,
 ) -> Result<Vec<f32>, TrainError> {
     let noise = training_noise(position.seed, sigma);
-    let batch = copies_of(images, position.epoch, 1);
+    let batch = NoisyImage::copies_of(images, position.epoch, 1);
     Ok(network.noisy(&noise, &batch)?)
 }
 
 /// The noise that networks are trained on.
 pub(crate) fn training_noise(seed: u64, sigma: f64) -> Noise {
     Noise::gaussian(seed, Purpose::Training, sigma)
-}
-
-/// `count` noisy copies of every image, numbered from `first_sample`.
-pub(crate) fn copies_of(images: &Images, first_sample: u32, count: usize) -> Vec<NoisyImage<'_>> {
-    let noisy = |place: usize| NoisyImage {
-        pixels: images.image(place),
-        image: images.indices[place],
-        first_sample,
-        count,
-    };
-    (0..images.len()).map(noisy).collect()
 }

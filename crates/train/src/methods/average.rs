@@ -1,14 +1,14 @@
 //! Averaging: the Gaussian average itself, with the noise on the teacher's side.
 
-use network::logits::{argmax, log_softmax, softmax};
-use network::{Executor, Gradients, Images, Model, Noise, Purpose};
+use network::logits::{log_softmax, softmax, vote};
+use network::{Executor, Gradients, Images, Model, Noise, NoisyImage, Purpose};
 use serde_json::Value;
 use settings::{SettingError, choices, settings};
 
 use super::heat::head::{Head, Headed};
 use super::heat::{Fit, Heat, HeatParams, Start, agreement};
 use super::inputs::{InnerAttackParams, Inputs};
-use super::{Leg, LegContext, Method, Position, copies_of, positive, share};
+use super::{Leg, LegContext, Method, Position, positive, share};
 use crate::error::TrainError;
 use crate::loss;
 use crate::rows::Rows;
@@ -78,11 +78,7 @@ impl AverageOf {
         match self {
             Self::Logits => logits.iter().map(|&z| f64::from(z)).collect(),
             Self::Probabilities => softmax(logits),
-            Self::Votes => {
-                let mut votes = vec![0.0; logits.len()];
-                votes[argmax(logits)] = 1.0;
-                votes
-            }
+            Self::Votes => vote(logits),
         }
     }
 
@@ -157,7 +153,7 @@ impl Average {
         for (sigma, draws) in self.signs() {
             let noise = Noise::gaussian(position.seed, Purpose::Averaging, sigma);
             let first = position.epoch.saturating_mul(self.params.draws);
-            let batch = copies_of(inputs, first, draws);
+            let batch = NoisyImage::copies_of(inputs, first, draws);
             let mut logits = vec![0.0; inputs.len() * draws * classes];
             teacher.noisy_logits(&noise, &batch, &mut logits)?;
             for (draw, row) in logits.chunks_exact(classes).enumerate() {

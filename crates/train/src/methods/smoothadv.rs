@@ -2,11 +2,11 @@
 //! 2019), and ordinary adversarial training (Madry et al. 2018).
 
 use attack::{Attack, AttackError, Averaged, Challenge, Ddn, DdnParams, Pgd, PgdParams, maximise};
-use network::{Executor, Gradients, Images, Noise};
+use network::{Executor, Gradients, Images, Noise, NoisyImage};
 use settings::{SettingError, choices, settings};
 
 use super::baseline::cross_entropy_step;
-use super::{Method, Position, copies_of, training_noise};
+use super::{Method, Position, training_noise};
 use crate::error::TrainError;
 
 choices! {
@@ -181,7 +181,10 @@ impl Method for SmoothAdv {
         let key = (&noise, first_sample);
         let attacked = self.attacked(network, images, key, position.epoch);
         let attacked = attacked.map_err(|error| not_finite(error, position))?;
-        let noisy = network.noisy(&noise, &copies_of(&attacked, first_sample, samples))?;
+        let noisy = network.noisy(
+            &noise,
+            &NoisyImage::copies_of(&attacked, first_sample, samples),
+        )?;
         let labels = images.labels.iter();
         let labels: Vec<u32> = labels
             .flat_map(|&y| std::iter::repeat_n(y, samples))
