@@ -7,7 +7,6 @@ use crate::anytime::{Decision, look, next_check};
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{Certify, Select};
-use crate::radius::{lecuyer, li};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::tally::Tally;
 use network::logits::{argmax, in_top_k, top_k};
@@ -31,7 +30,7 @@ pub struct Certificate {
     /// the top k).
     pub p_correct_lower: f64,
     /// Radius of Lecuyer et al. from the same counts; NaN unless one side of votes
-    /// is bounded.
+    /// under Gaussian noise is bounded.
     pub lecuyer: f64,
     /// Radius of Li et al., likewise.
     pub li: f64,
@@ -232,9 +231,9 @@ impl<'p> Certifier<'p> {
     fn certificate(&self) -> Certificate {
         let plan = self.plan;
         let (p_lower, p_upper) = self.bounds();
-        let other = |radius: fn(f64, f64) -> f64| match self.tally {
-            Tally::Hits => radius(plan.smoothing.sigma(), p_lower),
-            _ => f64::NAN,
+        let [lecuyer, li] = match self.tally {
+            Tally::Hits => plan.smoothing.other_radii(p_lower),
+            _ => [f64::NAN; 2],
         };
         Certificate {
             predict: (p_lower > p_upper).then_some(self.chosen[0]),
@@ -244,8 +243,8 @@ impl<'p> Certifier<'p> {
             p_lower,
             p_upper,
             p_correct_lower: self.p_lower(self.n_label),
-            lecuyer: other(lecuyer),
-            li: other(li),
+            lecuyer,
+            li,
             decision: self.decision,
         }
     }

@@ -1,6 +1,6 @@
-//! Fidelity: how close v(x) is to the Gaussian average of f at x.
+//! Fidelity: how close v(x) is to the average of f over noise at x.
 
-use network::{Classify, Images, Noise, Purpose};
+use network::{Classify, Distribution, Images, Noise, Purpose};
 
 use settings::{SettingError, settings};
 
@@ -21,10 +21,12 @@ settings! {
 }
 
 impl FidelityParams {
-    /// The plan at this noise level; further levels go from 0 to 4 sigma.
+    /// The plan for Gaussian noise of this level; further levels go from 0 to 4
+    /// sigma.
     pub fn plan(&self, sigma: f64, seed: u64) -> Fidelity {
         const FACTORS: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0];
         Fidelity {
+            distribution: Distribution::Gaussian,
             sigma,
             samples: self.samples,
             levels: FACTORS.map(|f| f * sigma).to_vec(),
@@ -38,7 +40,9 @@ impl FidelityParams {
 /// distance is a smooth function of the level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fidelity {
-    /// The noise that v claims to average over.
+    /// How the noise is distributed that v claims to average over.
+    pub distribution: Distribution,
+    /// Its standard deviation.
     pub sigma: f64,
     /// Noisy copies an average.
     pub samples: u32,
@@ -325,7 +329,10 @@ impl<'p> Averages<'p> {
 impl Task for Averages<'_> {
     fn request(&self) -> Option<Request> {
         let (level, sums) = &self.levels[self.current()?];
-        let noise = Noise::gaussian(self.plan.seed, Purpose::Fidelity, *level);
+        let Fidelity {
+            distribution, seed, ..
+        } = *self.plan;
+        let noise = Noise::float(seed, Purpose::Fidelity, distribution, *level);
         Some(Request {
             noise,
             first: sums[0].n,

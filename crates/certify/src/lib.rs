@@ -5,7 +5,7 @@
 //!   variant for a deterministic v, top-k, and anytime certificates.
 //! - [`predict_all`][]: PREDICT.
 //! - [`lbound_all`][]: the paper's L-bound.
-//! - [`fidelity_all`][]: the distance between v and the Gaussian average of f.
+//! - [`fidelity_all`][]: the distance between v and the average of f over noise.
 //! - [`one_pass_radius`][]: Cohen's radius from one pass of an average, and
 //!   [`calibrate_all`] with [`Calibrate::choose`]: what of it may be promised.
 //! - [`radius`][]: three certified radii as functions of p.

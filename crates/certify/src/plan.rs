@@ -88,7 +88,7 @@ settings! {
         /// With anytime: stop when "radius >= R" is decided.
         radius: Option<f64> = None,
         /// With anytime: stop when the radius can hardly grow by more than this
-        /// [default: sigma/50].
+        /// [default: sigma/50, read in the norm].
         tolerance: Option<f64> = None,
     }
 }
@@ -120,7 +120,7 @@ impl CertifyParams {
             }
             (true, Some(radius), None) => Some(StopRule::Radius(radius)),
             (true, None, tolerance) => {
-                let usual = smoothing.sigma() / 50.0;
+                let usual = smoothing.scale() / 50.0;
                 Some(StopRule::Tolerance(tolerance.unwrap_or(usual)))
             }
         };
@@ -173,7 +173,7 @@ pub enum StopRule {
 /// With mean-softmax, both are bounds on mean probabilities
 /// ([`MeanBound`](crate::statistics::MeanBound)).
 ///
-/// The radius is that of Gaussian noise; see [`Smoothing::radius`]. With exact noise
+/// These are the radii of Gaussian noise; [`Smoothing`] has those of others. With exact noise
 /// [`Smoothing::total_variation`] is taken off `p_lower`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certify {

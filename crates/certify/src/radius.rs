@@ -1,10 +1,17 @@
-//! L2 radii that follow from a lower bound `p_lower` on the probability of the
-//! chosen class under noise N(0, sigma^2 I).
+//! Radii that follow from bounds on the probabilities of classes under noise.
 //!
-//! All three hold for every classifier and are functions of sigma and p alone;
-//! where `p_lower <= 1/2` there is nothing to certify and the radius is 0. Only
-//! the chosen class is estimated; all others together have at most
-//! `1 - p_lower`, which stands for p_B, the probability of the runner-up.
+//! For noise N(0, sigma^2 I) there are three L2 radii. All of them hold for every
+//! classifier and are functions of sigma and p alone; where `p_lower <= 1/2` there is
+//! nothing to certify and the radius is 0. Only the chosen class is estimated; all
+//! others together have at most `1 - p_lower`, which stands for p_B, the probability
+//! of the runner-up.
+//!
+//! Where both p_A and p_B are bounded, Gaussian noise gives
+//! `sigma/2 (Phi^-1(p_A) - Phi^-1(p_B))`. Mean probabilities give the same, because
+//! Phi^-1 of a Gaussian average with values in [0, 1] is 1/sigma-Lipschitz (Salman et
+//! al. 2019, appendix A). The L1 radii of uniform and Laplace noise take both, and
+//! hold for mean probabilities because they bound how far the mean of any function
+//! with values in [0, 1] can move.
 
 use crate::statistics::normal_quantile;
 
@@ -23,6 +30,35 @@ pub fn cohen(sigma: f64, p_lower: f64) -> f64 {
     } else {
         0.0
     }
+}
+
+/// The L1 radius of noise uniform on `[-a, a]` in every pixel, for a class with at
+/// least `p_lower` where every other has at most `p_upper`: `a (p_lower - p_upper)`,
+/// which is `2a (p_lower - 1/2)` where the others share the rest (Lee et al. 2019;
+/// Yang et al. 2020, with their lambda = a). It is at most a.
+///
+/// Cubes of side 2a around x and x + perturbation have all but
+/// `1 - prod(1 - |perturbation_i|/(2a)) <= |perturbation|_1 / (2a)` of their volume in
+/// common, so no mean of a function with values in [0, 1] moves by more.
+pub fn uniform(a: f64, p_lower: f64, p_upper: f64) -> f64 {
+    (a * (p_lower - p_upper)).max(0.0)
+}
+
+/// The L1 radius of Laplace noise of scale `b`, likewise:
+/// `max(-b ln(1 - p_lower + p_upper), b/2 ln(p_lower/p_upper))`, which is
+/// `-b ln(2 (1 - p_lower))` where the others share the rest (Teng, Lee and Yuan
+/// 2020; Yang et al. 2020).
+///
+/// The density changes by a factor between `e^-t` and `e^t`, `t = |perturbation|_1 /
+/// b`, and so does every mean of a function with values in [0, 1]: that of the class,
+/// that of its complement, and that of the other class.
+pub fn laplace(b: f64, p_lower: f64, p_upper: f64) -> f64 {
+    if p_lower <= p_upper {
+        return 0.0;
+    }
+    let complement = -(1.0 - p_lower + p_upper).ln();
+    let ratio = 0.5 * (p_lower / p_upper).ln();
+    b * complement.max(ratio)
 }
 
 /// PixelDP: Lecuyer et al., "Certified robustness to adversarial examples with
@@ -163,10 +199,36 @@ mod tests {
         }
     }
 
+    /// What is left of the two classes at the radius, by the bounds themselves: they
+    /// are equal there, and the class is ahead within it.
+    #[test]
+    fn at_an_l1_radius_the_bounds_meet() {
+        for (p, q) in [
+            (0.6, 0.4),
+            (0.9, 0.1),
+            (0.999, 0.0005),
+            (0.3, 0.2),
+            (0.45, 0.01),
+        ] {
+            let r = uniform(2.0, p, q);
+            assert!((p - r / 4.0 - (q + r / 4.0)).abs() < 1e-12, "{p} {q}: {r}");
+            let r = laplace(2.0, p, q);
+            let least = |t: f64| (p * (-t).exp()).max(1.0 - (1.0 - p) * t.exp());
+            let ahead = |r: f64| least(r / 2.0) > q * (r / 2.0).exp();
+            assert!(ahead(r - 1e-9) && !ahead(r + 1e-9), "{p} {q}: {r}");
+        }
+        assert!((laplace(0.5, 0.9, 0.1) + 0.5 * 0.2f64.ln()).abs() < 1e-12);
+        assert!((uniform(0.5, 0.9, 0.1) - 0.4).abs() < 1e-12);
+    }
+
     #[test]
     fn nothing_is_certified_at_one_half() {
         for p in [0.0, 0.3, 0.5] {
             assert_eq!([cohen(1.0, p), lecuyer(1.0, p), li(1.0, p)], [0.0; 3]);
+            assert_eq!(
+                [uniform(1.0, p, 1.0 - p), laplace(1.0, p, 1.0 - p)],
+                [0.0; 2]
+            );
         }
     }
 }

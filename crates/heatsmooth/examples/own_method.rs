@@ -84,6 +84,7 @@ fn main() -> Result<(), Error> {
             Ok(MethodChoice {
                 name: "label-smoothing".into(),
                 sigma: None,
+                noise: Default::default(),
                 labels: true,
                 settings: json!({"spread": spread}),
                 method: Box::new(LabelSmoothing { spread }),

@@ -8,7 +8,7 @@ use crate::observer::Observer;
 use crate::subject::Subject;
 
 /// Accuracy of a model on images `start..end` of its selection, clean or with one
-/// noisy copy of each.
+/// noisy copy of each, by the noise that the model was made for.
 ///
 /// # Errors
 /// A noise level that makes no sense; an image that cannot be read; outputs that are
@@ -20,7 +20,8 @@ pub fn accuracy(
     observer: &mut dyn Observer,
 ) -> Result<Accuracy, Error> {
     let noise = sigma.map(|sigma| {
-        let smoothing = certify::Smoothing::gaussian(sigma)?;
+        let noise = subject.loaded.model.info.noise;
+        let smoothing = certify::Smoothing::with(noise, sigma, None)?;
         Ok::<Noise, Error>(smoothing.noise(seed, Purpose::Prediction))
     });
     let noise = noise.transpose()?;

@@ -84,7 +84,8 @@ impl Album {
             classes: subject.dataset.classes().to_vec(),
             images: vec![],
         };
-        let noise = sigma.map(|sigma| Noise::gaussian(seed, Purpose::Prediction, sigma));
+        let own = subject.loaded.model.info.noise;
+        let noise = sigma.map(|sigma| Noise::float(seed, Purpose::Prediction, own, sigma));
         let writer = GalleryWriter::open(folder, header)?;
         Ok(Self { writer, noise })
     }

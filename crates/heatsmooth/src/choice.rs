@@ -1,12 +1,13 @@
 //! Training methods and attacks with their settings.
 
 use attack::Attack;
+use network::Distribution;
 use serde_json::{Value, json};
 use settings::Settings as _;
 use train::Method;
 use train::methods::{
     AdversarialParams, Average, AverageParams, Baseline, Gaussian, Heat, HeatParams,
-    InnerAttackParams, NoiseDraws, SmoothAdv,
+    InnerAttackParams, NoiseDraws, SmoothAdv, TrainingNoise,
 };
 
 use crate::error::Error;
@@ -17,6 +18,8 @@ pub struct MethodChoice {
     pub name: String,
     /// The noise level that its models are made for.
     pub sigma: Option<f64>,
+    /// The noise that its models are made for, where there is a level.
+    pub noise: Distribution,
     /// Whether it looks at labels. One that does not is a way to smooth a given
     /// model.
     pub labels: bool,
@@ -41,23 +44,32 @@ impl MethodChoice {
         Self {
             name: "baseline".into(),
             sigma: None,
+            noise: Distribution::Gaussian,
             labels: true,
             settings: json!({}),
             method: Box::new(Baseline),
         }
     }
 
-    /// Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.).
+    /// Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.). Records
+    /// name it by the distribution of the noise.
     ///
     /// # Errors
     /// A noise level that is not a positive number.
-    pub fn gaussian(sigma: f64) -> Result<Self, Error> {
+    pub fn gaussian(noise: impl Into<TrainingNoise>) -> Result<Self, Error> {
+        let noise = noise.into();
+        let name = match noise.distribution {
+            Distribution::Gaussian => "gaussian",
+            Distribution::Uniform => "uniform",
+            Distribution::Laplace => "laplace",
+        };
         Ok(Self {
-            name: "gaussian".into(),
-            sigma: Some(sigma),
+            name: name.into(),
+            sigma: Some(noise.sigma),
+            noise: noise.distribution,
             labels: true,
-            settings: json!({"sigma": sigma}),
-            method: Box::new(Gaussian::new(sigma)?),
+            settings: with_noise(noise, []),
+            method: Box::new(Gaussian::new(noise)?),
         })
     }
 
@@ -70,7 +82,7 @@ impl MethodChoice {
         draws: NoiseDraws,
         params: AdversarialParams,
     ) -> Result<Self, Error> {
-        let settings = with_sigma(sigma, [draws.write(), params.write()]);
+        let settings = with_noise(sigma.into(), [draws.write(), params.write()]);
         if sigma == 0.0 {
             // Without noise it is another method.
             return Err(settings::SettingError::value("sigma", 0, "a positive number").into());
@@ -78,6 +90,7 @@ impl MethodChoice {
         Ok(Self {
             name: "smoothadv".into(),
             sigma: Some(sigma),
+            noise: Distribution::Gaussian,
             labels: true,
             settings,
             method: Box::new(SmoothAdv::new(sigma, draws, params)?),
@@ -92,6 +105,7 @@ impl MethodChoice {
         Ok(Self {
             name: "adversarial".into(),
             sigma: None,
+            noise: Distribution::Gaussian,
             labels: true,
             settings: json!(params),
             method: Box::new(SmoothAdv::without_noise(params)?),
@@ -102,8 +116,8 @@ impl MethodChoice {
     ///
     /// # Errors
     /// A setting out of its range.
-    pub fn heat(sigma: f64, params: HeatParams) -> Result<Self, Error> {
-        Self::attacked_heat(sigma, params, InnerAttackParams::default())
+    pub fn heat(noise: impl Into<TrainingNoise>, params: HeatParams) -> Result<Self, Error> {
+        Self::attacked_heat(noise, params, InnerAttackParams::default())
     }
 
     /// HeatSmoothing with a student that is attacked while it learns.
@@ -111,36 +125,46 @@ impl MethodChoice {
     /// # Errors
     /// A setting out of its range.
     pub fn attacked_heat(
-        sigma: f64,
+        noise: impl Into<TrainingNoise>,
         params: HeatParams,
         attack: InnerAttackParams,
     ) -> Result<Self, Error> {
+        let noise = noise.into();
         let mut deciding = params.write();
         deciding.remove("keep-iterates");
         Ok(Self {
             name: "heat".into(),
-            sigma: Some(sigma),
+            sigma: Some(noise.sigma),
+            noise: noise.distribution,
             labels: false,
-            settings: with_sigma(sigma, [deciding, said(&attack)]),
-            method: Box::new(Heat::new(sigma, params)?.attacked(attack)?),
+            settings: with_noise(noise, [deciding, said(&attack)]),
+            method: Box::new(Heat::new(noise, params)?.attacked(attack)?),
         })
     }
 
-    /// The Gaussian average, with the noise on the teacher's side: no labels.
+    /// The Gaussian average, or that over other noise, with the noise on the
+    /// teacher's side: no labels. Records name it by the distribution of the noise.
     ///
     /// # Errors
     /// A setting out of its range.
     pub fn average(
-        sigma: f64,
+        noise: impl Into<TrainingNoise>,
         params: AverageParams,
         attack: InnerAttackParams,
     ) -> Result<Self, Error> {
+        let noise = noise.into();
+        let name = match noise.distribution {
+            Distribution::Gaussian => "average",
+            Distribution::Uniform => "uniform-average",
+            Distribution::Laplace => "laplace-average",
+        };
         Ok(Self {
-            name: "average".into(),
-            sigma: Some(sigma),
+            name: name.into(),
+            sigma: Some(noise.sigma),
+            noise: noise.distribution,
             labels: false,
-            settings: with_sigma(sigma, [params.write(), said(&attack)]),
-            method: Box::new(Average::new(sigma, params, attack)?),
+            settings: with_noise(noise, [params.write(), said(&attack)]),
+            method: Box::new(Average::new(noise, params, attack)?),
         })
     }
 }
@@ -153,9 +177,13 @@ fn said(attack: &InnerAttackParams) -> settings::Values {
     }
 }
 
-/// Settings as one JSON object that starts with sigma.
-fn with_sigma<const N: usize>(sigma: f64, parts: [settings::Values; N]) -> Value {
-    let mut all = json!({"sigma": sigma});
+/// Settings as one JSON object that starts with the noise; runs of earlier versions
+/// have Gaussian noise and do not say so.
+fn with_noise<const N: usize>(noise: TrainingNoise, parts: [settings::Values; N]) -> Value {
+    let mut all = json!({"sigma": noise.sigma});
+    if noise.distribution != Distribution::Gaussian {
+        all["noise"] = json!(noise.distribution);
+    }
     for (name, value) in parts.iter().flat_map(settings::Values::iter) {
         all[name] = value.clone();
     }

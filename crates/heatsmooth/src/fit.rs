@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use data::{Dataset, Split};
 use exchange::Loaded;
 use network::architecture::{self, Task};
-use network::{Model, ModelInfo};
+use network::{Distribution, Model, ModelInfo};
 use record::{ModelId, RecordError, RunManifest};
 use serde_json::{Map, Value, json};
 use settings::{SettingError, Settings as _, Values};
@@ -15,7 +15,7 @@ use train::{EPOCHS_FILE, MODEL_FILE, Run, Training};
 use crate::choice::MethodChoice;
 use crate::device::Device;
 use crate::error::Error;
-use crate::measurements::percent;
+use crate::measurements::{DistributionChoice, percent};
 use crate::normalise::normalisation;
 use crate::observer::{Observer, TrainingRun};
 use crate::registry::Registry;
@@ -111,6 +111,14 @@ impl Registry {
             }
         };
         let stored = loaded.as_ref().and_then(|loaded| loaded.model.info.sigma);
+        if let Some(loaded) = &loaded
+            && loaded.model.info.noise != Distribution::Gaussian
+            && !all.has("noise")
+        {
+            // What a model was made for is what it goes on with.
+            let noise = DistributionChoice::from(loaded.model.info.noise);
+            all.put("noise", &noise);
+        }
         let choice = (entry.choose)(&all, stored)?;
         let job = Job {
             start,
@@ -383,6 +391,7 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
         classes: job.train.classes().to_vec(),
         method: Some(choice.name.clone()),
         sigma: choice.sigma,
+        noise: choice.noise,
         hyper_parameters: settings.as_object().cloned().unwrap_or_default(),
         data: Some(job.train.name().into()),
         data_sha256: Some(job.train.hash().into()),

@@ -130,7 +130,7 @@ pub use data::{Dataset, Split};
 pub use exchange::Loaded;
 pub use network::{Calibration, Images, Model};
 pub use train::methods::{
-    AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws,
+    AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws, TrainingNoise,
 };
 pub use train::{Accuracy, Schedule, Training};
 

@@ -170,6 +170,14 @@ where
     {
         observer.warning(&format!("the model was made for sigma {own}, not {sigma}"));
     }
+    if let (Some(SmoothingId { noise, .. }), Some(_)) =
+        (measurement.smoothing(), subject.loaded.model.info.sigma)
+        && noise.word() != subject.loaded.model.info.noise.to_string()
+    {
+        let own = subject.loaded.model.info.noise;
+        let used = noise.word();
+        observer.warning(&format!("the model was made for {own} noise, not {used}"));
+    }
     subject.tell(observer)?;
     let manifest = manifest(measurement, subject);
     let columns = measurement.columns();

@@ -9,14 +9,14 @@ use certify::{
     predict_all,
 };
 use network::logits::{softmax, top_k};
-use network::{Calibration, Executor, Images, Model};
+use network::{Calibration, Distribution, Executor, Images, Model, ModelInfo};
 use record::{About, Guarantee};
 use serde_json::{Value, json};
 use settings::{SettingError, settings};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::measurements::fixed;
+use crate::measurements::{fixed, smoothing_for};
 use crate::one_pass::calibration_at;
 use crate::source::ModelSource;
 use crate::subject::Subject;
@@ -28,14 +28,20 @@ settings! {
         samples: Option<u32> = None,
         /// Failure probability of the vote, for each image [default: 0.001].
         alpha: Option<f64> = None,
-        /// How the noise of the vote is drawn: exact or float [default: exact].
+        /// The noise of the vote: exact or float (Gaussian), uniform or laplace
+        /// [default: what the model was made for, exactly].
         noise: Option<NoiseChoice> = None,
     }
 }
 
 impl VoteOptions {
     /// The vote that is asked for, if one is, on pictures of 8 bits.
-    fn plan(&self, sigma: Option<f64>, seed: u64) -> Result<Option<Predict>, Error> {
+    fn plan(
+        &self,
+        info: &ModelInfo,
+        sigma: Option<f64>,
+        seed: u64,
+    ) -> Result<Option<Predict>, Error> {
         let Some(samples) = self.samples else {
             let name = match (self.alpha, self.noise) {
                 (None, None) => return Ok(None),
@@ -51,7 +57,7 @@ impl VoteOptions {
         let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
         let alpha = self.alpha.unwrap_or(PredictParams::default().alpha);
         let params = PredictParams { samples, alpha };
-        let smoothing = Smoothing::chosen(self.noise, sigma, Some(255))?;
+        let smoothing = smoothing_for(self.noise, info, sigma, Some(255))?;
         Ok(Some(params.plan(smoothing, seed)))
     }
 }
@@ -94,7 +100,9 @@ impl Predictor {
         if let Some(sigma) = sigma {
             Smoothing::gaussian(sigma)?;
         }
-        let plan = votes.plan(sigma, seed)?;
+        let plan = votes.plan(&model.info, sigma, seed)?;
+        // One-pass radii are those of Gaussian averages.
+        let sigma = sigma.filter(|_| model.info.noise == Distribution::Gaussian);
         let network = device.load(&model)?;
         if let Some(plan) = &plan {
             plan.check(&*network)?;

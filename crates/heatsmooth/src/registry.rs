@@ -8,10 +8,13 @@ use std::path::Path;
 
 use attack::{Ddn, DdnParams, Pgd, PgdParams};
 use certify::{CalibrateParams, CertifyParams, FidelityParams, LBoundParams, Smoothing};
+use network::Distribution;
 use record::MethodInfo;
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values};
-use train::methods::{AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws};
+use train::methods::{
+    AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws, TrainingNoise,
+};
 use train::{AugmentChoice, Schedule, Training};
 
 use crate::calibrate::calibrate;
@@ -19,8 +22,9 @@ use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
 use crate::measurements::{
-    AttackOptions, Attacked, Bounded, Calibrated, Certified, Compared, NoiseLevel, NoiseOptions,
-    check_said,
+    AttackOptions, Attacked, Bounded, Calibrated, Certified, Compared, DistributionChoice,
+    DistributionOptions, GaussianNoiseOptions, NoiseLevel, NoiseOptions, check_gaussian,
+    check_said, only_gaussian,
 };
 use crate::observer::Observer;
 use crate::source::ModelSource;
@@ -44,6 +48,14 @@ pub struct MethodEntry {
     /// Its cost in forward passes for one image in one epoch, roughly.
     pub cost: fn(&Values) -> f64,
 }
+
+/// What records call the methods with other noise than Gaussian.
+const OTHER_NOISE: [MethodInfo; 4] = [
+    MethodInfo::stochastic("uniform", "RandomizedSmoothing, uniform noise", 2),
+    MethodInfo::stochastic("laplace", "RandomizedSmoothing, Laplace noise", 2),
+    MethodInfo::deterministic("uniform-average", "average over uniform noise", 0),
+    MethodInfo::deterministic("laplace-average", "average over Laplace noise", 0),
+];
 
 /// An attack.
 pub struct AttackEntry {
@@ -115,11 +127,13 @@ impl Registry {
                 },
                 MethodEntry {
                     info: MethodInfo::stochastic("gaussian", "RandomizedSmoothing", 2),
-                    about: "Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al.)",
+                    about: "Cross-entropy on noisy images, Gaussian or other: RandomizedSmoothing (Cohen et al.)",
                     labels: true,
-                    fields: NoiseLevel::fields,
+                    fields: training_noise_fields,
                     training: usual_training,
-                    choose: |values, stored| MethodChoice::gaussian(sigma(values, stored)?),
+                    choose: |values, stored| {
+                        MethodChoice::gaussian(training_noise(values, stored)?)
+                    },
                     cost: |_| TRAIN,
                 },
                 MethodEntry {
@@ -156,7 +170,7 @@ impl Registry {
                     about: "HeatSmoothing, the paper's Algorithm 1: no labels",
                     labels: false,
                     fields: || {
-                        let parts = [NoiseLevel::fields(), HeatParams::fields()];
+                        let parts = [training_noise_fields(), HeatParams::fields()];
                         let parts = parts.into_iter().flatten();
                         parts.chain(InnerAttackParams::fields()).collect()
                     },
@@ -164,7 +178,7 @@ impl Registry {
                     choose: |values, stored| {
                         let params = HeatParams::read(values)?;
                         let attack = InnerAttackParams::read(values)?;
-                        MethodChoice::attacked_heat(sigma(values, stored)?, params, attack)
+                        MethodChoice::attacked_heat(training_noise(values, stored)?, params, attack)
                     },
                     cost: |values| {
                         let kappa = number(values, "kappa", 1.0);
@@ -177,7 +191,7 @@ impl Registry {
                     about: "The Gaussian average of a model in one pass: no labels",
                     labels: false,
                     fields: || {
-                        let parts = [NoiseLevel::fields(), AverageParams::fields()];
+                        let parts = [training_noise_fields(), AverageParams::fields()];
                         let parts = parts.into_iter().flatten();
                         parts.chain(InnerAttackParams::fields()).collect()
                     },
@@ -185,7 +199,7 @@ impl Registry {
                     choose: |values, stored| {
                         let params = AverageParams::read(values)?;
                         let attack = InnerAttackParams::read(values)?;
-                        MethodChoice::average(sigma(values, stored)?, params, attack)
+                        MethodChoice::average(training_noise(values, stored)?, params, attack)
                     },
                     cost: |values| TRAIN + number(values, "draws", 2.0),
                 },
@@ -235,8 +249,12 @@ impl Registry {
                         with_noise(fields.chain(CertifyParams::fields()).collect())
                     },
                     run: |values, context, subject, log, observer| {
-                        let noise = NoiseOptions::read(values)?.noise;
-                        let smoothing = subject.smoothing(noise, level(values, subject)?)?;
+                        let NoiseOptions { noise, norm } = NoiseOptions::read(values)?;
+                        let mut smoothing = subject.smoothing(noise, level(values, subject)?)?;
+                        if let Some(norm) = norm {
+                            let pixels = subject.network.input().len();
+                            smoothing = smoothing.in_norm(norm.norm(), pixels);
+                        }
                         let params = CertifyParams::read(values)?;
                         check_said(values, &params)?;
                         let certified = Certified::new(smoothing, params, context.seed)?;
@@ -250,6 +268,7 @@ impl Registry {
                     wants_reference: false,
                     fields: || with_noise(LBoundParams::fields()),
                     run: |values, context, subject, log, observer| {
+                        check_gaussian(&subject.loaded.model.info, "the L-bound")?;
                         let smoothing = Smoothing::gaussian(level(values, subject)?)?;
                         let params = LBoundParams::read(values)?;
                         let bounded =
@@ -262,15 +281,26 @@ impl Registry {
                     name: "fidelity",
                     about: "How close v(x) is to the Monte-Carlo average of f at x",
                     wants_reference: true,
-                    fields: || with_noise(FidelityParams::fields()),
+                    fields: || {
+                        let fields = DistributionOptions::fields().into_iter();
+                        with_noise(fields.chain(FidelityParams::fields()).collect())
+                    },
                     run: |values, context, subject, log, observer| {
+                        let own = subject.loaded.model.info.noise;
+                        let noise = DistributionOptions::read(values)?.noise;
+                        let noise = noise.map_or(own, DistributionChoice::distribution);
                         let (sigma, params) =
                             (level(values, subject)?, FidelityParams::read(values)?);
                         let reference = context.reference;
                         let reference =
                             reference.ok_or_else(|| SettingError::missing("reference"))?;
-                        let averaged =
-                            Compared::new(sigma, &params, reference, subject, context.seed)?;
+                        let averaged = Compared::new(
+                            (noise, sigma),
+                            &params,
+                            reference,
+                            subject,
+                            context.seed,
+                        )?;
                         measure(&averaged, subject, log, observer)
                     },
                     // Twelve levels of noise.
@@ -281,11 +311,12 @@ impl Registry {
                     about: "The one-pass radius that may be promised, kept in the model's file",
                     wants_reference: true,
                     fields: || {
-                        let fields = NoiseOptions::fields().into_iter();
+                        let fields = GaussianNoiseOptions::fields().into_iter();
                         with_noise(fields.chain(CalibrateParams::fields()).collect())
                     },
                     run: |values, context, subject, log, observer| {
-                        let noise = NoiseOptions::read(values)?.noise;
+                        let noise = GaussianNoiseOptions::read(values)?.noise;
+                        only_gaussian(noise)?;
                         let smoothing = subject.smoothing(noise, level(values, subject)?)?;
                         let params = CalibrateParams::read(values)?;
                         let reference = context.reference;
@@ -381,16 +412,14 @@ impl Registry {
 
     /// What a report must know about the methods.
     pub fn method_infos(&self) -> Vec<MethodInfo> {
-        self.methods
-            .iter()
-            .map(|entry| entry.info.clone())
-            .collect()
+        let infos = self.methods.iter().map(|entry| entry.info.clone());
+        infos.chain(OTHER_NOISE).collect()
     }
 
     /// Whether models of a method answer by an average over noise.
     pub fn is_stochastic(&self, method: &str) -> bool {
-        let mut methods = self.methods.iter();
-        methods.any(|entry| entry.info.name == method && entry.info.stochastic)
+        let mut methods = self.method_infos().into_iter();
+        methods.any(|info| info.name == method && info.stochastic)
     }
 }
 
@@ -403,6 +432,21 @@ fn unknown<'n>(what: &str, name: &str, names: impl Iterator<Item = impl AsRef<st
 fn sigma(values: &Values, stored: Option<f64>) -> Result<f64, Error> {
     let sigma = NoiseLevel::read(values)?.sigma.or(stored);
     sigma.ok_or_else(|| SettingError::missing("sigma").into())
+}
+
+/// What can be said about the noise of a training.
+fn training_noise_fields() -> Vec<Field> {
+    let fields = NoiseLevel::fields().into_iter();
+    fields.chain(DistributionOptions::fields()).collect()
+}
+
+/// The noise said, its level perhaps the one that the model started from stores.
+fn training_noise(values: &Values, stored: Option<f64>) -> Result<TrainingNoise, Error> {
+    let noise = DistributionOptions::read(values)?.noise;
+    Ok(TrainingNoise {
+        distribution: noise.map_or(Distribution::Gaussian, DistributionChoice::distribution),
+        sigma: sigma(values, stored)?,
+    })
 }
 
 /// The noise level said, or the one that the subject's model stores.

@@ -13,7 +13,7 @@ use train::Training;
 
 use crate::error::Error;
 use crate::fit::{BASE_FILE, Fitted, Origin, Workshop};
-use crate::measurements::{NoiseLevel, percent};
+use crate::measurements::{DistributionChoice, DistributionOptions, NoiseLevel, percent};
 use crate::observer::Observer;
 use crate::registry::{MethodEntry, Registry};
 use crate::source::ModelSource;
@@ -166,7 +166,10 @@ impl Registry {
         let (loaded, train) = source.load_with(workshop.data, Split::Train)?;
         let sigma = NoiseLevel::read(said)?.sigma.or(loaded.model.info.sigma);
         let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
-        let noise = certify::Smoothing::gaussian(sigma)?.noise(workshop.seed, Purpose::Prediction);
+        let noise = DistributionOptions::read(said)?.noise;
+        let noise = noise.map_or(loaded.model.info.noise, DistributionChoice::distribution);
+        let noise = certify::Smoothing::with(noise, sigma, None)?;
+        let noise = noise.noise(workshop.seed, Purpose::Prediction);
         let images = train.images(0..train.len().min(TRIED) as u32)?;
         let steadiness = steadiness(&loaded, &images, &noise, workshop)?;
         let [heat, average] = STAGES;

@@ -12,6 +12,7 @@ use settings::{SettingError, settings};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::measurements::smoothing_for;
 use crate::normalise::missing_normalisation;
 use crate::observer::Observer;
 use crate::source::{DataSource, ModelSource, SplitChoice, notes};
@@ -175,13 +176,14 @@ impl Subject {
         sigma.ok_or_else(|| SettingError::missing("sigma").into())
     }
 
-    /// The noise of certificates: as chosen, or exact where the pixels of the data
-    /// set are on a grid.
+    /// The noise of certificates: as chosen, or what the model was made for; exact
+    /// where the pixels of the data set are on a grid.
     ///
     /// # Errors
     /// A noise level that makes no sense; exact noise for pixels on no grid.
     pub fn smoothing(&self, choice: Option<NoiseChoice>, sigma: f64) -> Result<Smoothing, Error> {
-        Ok(Smoothing::chosen(choice, sigma, self.dataset.levels())?)
+        let info = &self.loaded.model.info;
+        smoothing_for(choice, info, sigma, self.dataset.levels())
     }
 
     /// The selected images from number `skip` on, one by one.

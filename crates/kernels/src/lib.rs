@@ -12,14 +12,15 @@
 //!
 //! ```
 //! use heatsmooth_kernels::isa::Isa;
-//! use heatsmooth_kernels::noise::{NoiseKey, add_noise};
+//! use heatsmooth_kernels::noise::{Distribution, NoiseKey, add_noise};
 //! use heatsmooth_kernels::random::Purpose;
 //!
 //! // Noise is a function of its key alone: the same on every thread, at any time.
 //! let key = NoiseKey { seed: 0, purpose: Purpose::Bench, image: 7, sample: 0 };
 //! let (image, mut noisy, mut again) = ([0.5; 64], [0.0; 64], [0.0; 64]);
-//! add_noise(Isa::detect(), key, 0.25, &image, &mut noisy);
-//! add_noise(Isa::detect(), key, 0.25, &image, &mut again);
+//! let law = (Distribution::Gaussian, 0.25);
+//! add_noise(Isa::detect(), key, law, &image, &mut noisy);
+//! add_noise(Isa::detect(), key, law, &image, &mut again);
 //! assert_eq!(noisy, again);
 //! ```
 

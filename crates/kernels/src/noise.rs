@@ -1,17 +1,29 @@
-//! Gaussian noise as a pure function of its key, eight numbers at a time.
+//! Noise as a pure function of its key, eight numbers at a time.
 //!
 //! Philox (see [`crate::random`]) turns the counter `(i/4, sample, image,
-//! purpose)` under the key `seed` into four words `r`; Box and Muller's
-//! transform turns them into the normal numbers `4*(i/4) .. 4*(i/4)+3`: with
-//! `u(r) = (r + 1/2) / 2^32`,
+//! purpose)` under the key `seed` into four words `r`, and these become the numbers
+//! `4*(i/4) .. 4*(i/4)+3`, of mean 0 and variance 1. Gaussian ones by Box and
+//! Muller's transform: with `u(r) = (r + 1/2) / 2^32`,
 //!
 //! ```text
 //! z0, z1 = sqrt(-2 ln u(r0)) * (cos, sin)(2 pi u(r1)),    z2, z3 from r2, r3
+//! ```
+//!
+//! Uniform and Laplace numbers take a word each:
+//!
+//! ```text
+//! uniform:  z = sqrt(3) (r + 1/2) / 2^31,    r read as a signed number
+//! Laplace:  z = +- ln((2 r' + 1) / 2^32) / sqrt(2),    r' and the sign from r
 //! ```
 
 mod grid;
 
 pub use grid::{GridNoise, add_grid_noise};
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Serialize};
 
 use crate::isa::{Isa, Kernel};
 use crate::random::{self, MULTIPLIERS, Purpose};
@@ -30,24 +42,77 @@ pub struct NoiseKey {
     pub sample: u32,
 }
 
-/// `out_i = x_i + sigma * z_i`, with `z_i` a standard normal number that depends
-/// on the key and `i` alone.
+/// How noise is distributed, up to its scale: its standard deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distribution {
+    /// `N(0, sigma^2)`.
+    #[default]
+    Gaussian,
+    /// Uniform between `-sqrt(3) sigma` and `sqrt(3) sigma`.
+    Uniform,
+    /// With density `exp(-|z|/b) / (2b)`, `b = sigma / sqrt(2)`.
+    Laplace,
+}
+
+/// As people write it.
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Gaussian => "Gaussian",
+            Self::Uniform => "uniform",
+            Self::Laplace => "Laplace",
+        })
+    }
+}
+
+/// `out_i = x_i + sigma * z_i`, with `z_i` a number of this distribution, of mean 0
+/// and variance 1, that depends on the key and `i` alone.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn add_noise(isa: Isa, key: NoiseKey, sigma: f32, x: &[f32], out: &mut [f32]) {
+pub fn add_noise(
+    isa: Isa,
+    key: NoiseKey,
+    (distribution, sigma): (Distribution, f32),
+    x: &[f32],
+    out: &mut [f32],
+) {
     assert_eq!(x.len(), out.len());
-    isa.dispatch(Add { key, sigma, x, out });
+    match distribution {
+        Distribution::Gaussian => isa.dispatch(Add::<Gaussian>::new(key, sigma, x, out)),
+        Distribution::Uniform => isa.dispatch(Add::<Uniform>::new(key, sigma, x, out)),
+        Distribution::Laplace => isa.dispatch(Add::<Laplace>::new(key, sigma, x, out)),
+    }
 }
 
-struct Add<'a> {
+/// Numbers of mean 0 and variance 1, four a lane from four words.
+trait Numbers {
+    fn of<S: Simd>(s: S, words: [S::U; 4]) -> [S::V; 4];
+}
+
+struct Add<'a, N> {
     key: NoiseKey,
     sigma: f32,
     x: &'a [f32],
     out: &'a mut [f32],
+    numbers: PhantomData<N>,
 }
 
-impl Kernel for Add<'_> {
+impl<'a, N> Add<'a, N> {
+    fn new(key: NoiseKey, sigma: f32, x: &'a [f32], out: &'a mut [f32]) -> Self {
+        let numbers = PhantomData;
+        Self {
+            key,
+            sigma,
+            x,
+            out,
+            numbers,
+        }
+    }
+}
+
+impl<N: Numbers> Kernel for Add<'_, N> {
     type Output = ();
 
     #[inline(always)]
@@ -72,10 +137,7 @@ impl Kernel for Add<'_> {
                 s.splat_u32(image),
                 s.splat_u32(purpose as u32),
             ];
-            let r = philox(s, counter, key);
-            let (z0, z1) = box_muller(s, r[0], r[1]);
-            let (z2, z3) = box_muller(s, r[2], r[3]);
-            let z = s.weave([z0, z1, z2, z3]);
+            let z = s.weave(N::of(s, philox(s, counter, key)));
             for (v, &z) in z.iter().enumerate() {
                 let (x, out) = (
                     &x[x.len().min(v * S::LANES)..],
@@ -89,6 +151,44 @@ impl Kernel for Add<'_> {
             }
             block = s.add_u32(block, s.splat_u32(S::LANES as u32));
         }
+    }
+}
+
+struct Gaussian;
+
+impl Numbers for Gaussian {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, r: [S::U; 4]) -> [S::V; 4] {
+        let (z0, z1) = box_muller(s, r[0], r[1]);
+        let (z2, z3) = box_muller(s, r[2], r[3]);
+        [z0, z1, z2, z3]
+    }
+}
+
+struct Uniform;
+
+impl Numbers for Uniform {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, words: [S::U; 4]) -> [S::V; 4] {
+        // Read as a signed integer, a word is uniform around -1/2.
+        let unit = 3f32.sqrt() / 2_147_483_648.0;
+        words.map(|r| s.mul_add(s.to_float(r), s.splat(unit), s.splat(0.5 * unit)))
+    }
+}
+
+struct Laplace;
+
+impl Numbers for Laplace {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, words: [S::U; 4]) -> [S::V; 4] {
+        words.map(|r| {
+            // The highest bit is the sign; the others make an odd number below 2^32.
+            let odd = s.or(s.shift_left::<1>(r), s.splat_u32(1));
+            let log = ln_over_2_32(s, to_float(s, odd, 0.0));
+            let size = s.mul(log, s.splat(-std::f32::consts::FRAC_1_SQRT_2));
+            let size = s.to_bits(s.max(s.zero(), size));
+            s.float_from_bits(s.xor(size, s.and(r, s.splat_u32(1 << 31))))
+        })
     }
 }
 
@@ -113,14 +213,18 @@ fn philox<S: Simd>(s: S, mut c: [S::U; 4], mut k: [u32; 2]) -> [S::U; 4] {
 /// Two normal numbers per lane from two words.
 #[inline(always)]
 fn box_muller<S: Simd>(s: S, radius: S::U, angle: S::U) -> (S::V, S::V) {
-    // r + 1/2, rounded once.
-    let high = s.to_float(s.shift_right::<16>(radius));
-    let low = s.to_float(s.and(radius, s.splat_u32(0xFFFF)));
-    let r = s.mul_add(high, s.splat(65536.0), s.add(low, s.splat(0.5)));
-    let log = ln_over_2_32(s, r);
+    let log = ln_over_2_32(s, to_float(s, radius, 0.5));
     let radius = s.sqrt(s.max(s.zero(), s.mul(log, s.splat(-2.0))));
     let (sin, cos) = sin_cos(s, angle);
     (s.mul(radius, cos), s.mul(radius, sin))
+}
+
+/// A word and a little more, rounded once.
+#[inline(always)]
+fn to_float<S: Simd>(s: S, word: S::U, more: f32) -> S::V {
+    let high = s.to_float(s.shift_right::<16>(word));
+    let low = s.to_float(s.and(word, s.splat_u32(0xFFFF)));
+    s.mul_add(high, s.splat(65536.0), s.add(low, s.splat(more)))
 }
 
 /// `ln(x / 2^32)` of positive normal floats: `x = 2^e m` with `m` near 1, and

@@ -64,7 +64,7 @@ pub use kernels::geometry::{ConvShape, Padding, Shape, Window};
 pub use kernels::images::Images;
 pub use kernels::isa::Isa;
 pub use model::{Model, ModelInfo};
-pub use noise::{GridNoise, Noise, NoiseKind, NoisyImage, Purpose, uniform};
+pub use noise::{Distribution, GridNoise, Noise, NoiseKind, NoisyImage, Purpose, uniform};
 pub use op::Op;
 pub use optimiser::{SgdStep, TrainingState};
 pub use parameters::{HostGradients, ParameterSpec, Parameters, Role};

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::calibration::Calibration;
 use crate::graph::Graph;
 use crate::init::initialise;
+use crate::noise::Distribution;
 use crate::op::Op;
 use crate::parameters::Parameters;
 
@@ -20,13 +21,18 @@ pub struct ModelInfo {
     #[serde(default)]
     pub classes: Vec<String>,
     /// How the weights were made: `baseline`, `gaussian`, `smoothadv`,
-    /// `adversarial`, `heat`, or `imported`.
+    /// `adversarial`, `heat`, `average`, those with other noise (`uniform`, ...), or
+    /// `imported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// The noise level that the model was trained for, in units of pixels
     /// scaled to [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sigma: Option<f64>,
+    /// The noise that the model was trained for; Gaussian unless its file says
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "is_gaussian")]
+    pub noise: Distribution,
     /// Hyper-parameters of the method.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub hyper_parameters: Map<String, Value>,
@@ -46,6 +52,10 @@ pub struct ModelInfo {
     /// model is: see [`Model::uncalibrated_sha256`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+}
+
+fn is_gaussian(noise: &Distribution) -> bool {
+    *noise == Distribution::Gaussian
 }
 
 /// A network: graph, parameters and provenance.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kernels::geometry::Shape;
 use kernels::images::Images;
 use kernels::isa::Isa;
-pub use kernels::noise::GridNoise;
+pub use kernels::noise::{Distribution, GridNoise};
 use kernels::noise::{NoiseKey, add_grid_noise, add_noise};
 pub use kernels::random::Purpose;
 use kernels::random::{key, philox4x32};
@@ -26,8 +26,10 @@ pub struct Noise {
 /// What is drawn and added to a pixel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoiseKind {
-    /// `N(0, sigma^2)`, drawn and added in single precision.
-    Gaussian {
+    /// Drawn and added in single precision.
+    Float {
+        /// How it is distributed.
+        distribution: Distribution,
         /// Standard deviation, in units of pixels scaled to [0, 1].
         sigma: f64,
     },
@@ -80,10 +82,18 @@ impl<'a> NoisyImage<'a> {
 impl Noise {
     /// Noise `N(0, sigma^2)` in single precision.
     pub fn gaussian(seed: u64, purpose: Purpose, sigma: f64) -> Self {
+        Self::float(seed, purpose, Distribution::Gaussian, sigma)
+    }
+
+    /// Noise of standard deviation sigma in single precision.
+    pub fn float(seed: u64, purpose: Purpose, distribution: Distribution, sigma: f64) -> Self {
         Self {
             seed,
             purpose,
-            kind: NoiseKind::Gaussian { sigma },
+            kind: NoiseKind::Float {
+                distribution,
+                sigma,
+            },
         }
     }
 
@@ -112,7 +122,10 @@ impl Noise {
     ) {
         let key = self.key(image, sample);
         match &self.kind {
-            NoiseKind::Gaussian { sigma } => add_noise(isa, key, *sigma as f32, pixels, out),
+            NoiseKind::Float {
+                distribution,
+                sigma,
+            } => add_noise(isa, key, (*distribution, *sigma as f32), pixels, out),
             NoiseKind::Grid(table) => add_grid_noise(isa, key, table, pixels, out),
         }
     }

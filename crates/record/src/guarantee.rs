@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NoiseLaw, SmoothingId};
+use crate::SmoothingId;
 
 /// What a result guarantees, and about which classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,9 +107,9 @@ impl fmt::Display for Guarantee {
         else {
             return Ok(());
         };
-        let copy = match smoothing.noise {
-            NoiseLaw::Gaussian => "x+eta",
-            NoiseLaw::Exact { .. } => "q(x+eta)",
+        let copy = match smoothing.noise.levels() {
+            None => "x+eta",
+            Some(_) => "q(x+eta)",
         };
         let within = format!(
             "every perturbation of {} norm below the radius",
@@ -143,15 +143,20 @@ impl fmt::Display for Guarantee {
              wrong",
             alpha * 100.0
         )?;
-        match smoothing.noise {
-            NoiseLaw::Gaussian => f.write_str(
-                "; the noise is drawn and added in single precision, whose rounding the proof \
-                 leaves out",
+        let noise = match smoothing.noise.word() {
+            "Gaussian" => "noise".to_owned(),
+            word => format!("{word} noise"),
+        };
+        match smoothing.noise.levels() {
+            None => write!(
+                f,
+                "; the {noise} is drawn and added in single precision, whose rounding the proof \
+                 leaves out"
             ),
-            NoiseLaw::Exact { levels } => write!(
+            Some(levels) => write!(
                 f,
                 "; proven for what is computed: q rounds pixels to multiples of 1/{levels}, and \
-                 the rounded noise is drawn exactly"
+                 the rounded {noise} is drawn exactly"
             ),
         }
     }
@@ -238,6 +243,7 @@ impl From<Guarantee> for Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{NoiseLaw, Norm};
     use serde_json::json;
 
     fn smoothed(about: About) -> Guarantee {
@@ -308,6 +314,24 @@ mod tests {
         assert_eq!(set["about"], json!({"set": 5}));
         let label = serde_json::to_value(smoothed(About::LabelInTop(5))).unwrap();
         assert_eq!(label["about"], json!({"label-in-top": 5}));
+    }
+
+    #[test]
+    fn noise_and_norm_stand_in_the_words() {
+        let certificate = |noise| Guarantee::SoundSmoothed {
+            alpha: 0.001,
+            about: About::TopOne,
+            smoothing: SmoothingId {
+                noise,
+                norm: Norm::L1,
+            },
+        };
+        let words = certificate(NoiseLaw::Uniform { levels: Some(255) }).to_string();
+        assert!(words.contains("perturbation of L1 norm below"), "{words}");
+        assert!(words.ends_with("rounded uniform noise is drawn exactly"));
+        let words = certificate(NoiseLaw::Laplace { levels: None }).to_string();
+        assert!(words.contains("the Laplace noise is drawn and added in single precision"));
+        assert!(words.contains("P(v(x+eta) = c)"), "{words}");
     }
 
     #[test]

@@ -14,11 +14,49 @@ pub use heat::{Fit, Heat, HeatParams, Scale, Start};
 pub use inputs::InnerAttackParams;
 pub use smoothadv::{AdversarialParams, InnerAttack, NoiseDraws, SmoothAdv};
 
-use network::{Executor, Gradients, Images, Load, Model, Noise, NoisyImage, Purpose};
+use network::{Distribution, Executor, Gradients, Images, Load, Model, Noise, NoisyImage, Purpose};
 use serde_json::Value;
 use settings::SettingError;
 
 use crate::error::TrainError;
+
+/// The noise that a network is trained on. A number stands for Gaussian noise of
+/// that standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainingNoise {
+    /// How it is distributed.
+    pub distribution: Distribution,
+    /// Standard deviation, in units of pixels scaled to [0, 1].
+    pub sigma: f64,
+}
+
+impl From<f64> for TrainingNoise {
+    fn from(sigma: f64) -> Self {
+        let distribution = Distribution::Gaussian;
+        Self {
+            distribution,
+            sigma,
+        }
+    }
+}
+
+impl TrainingNoise {
+    /// Refuses a level that is not a positive number.
+    fn check(&self) -> Result<(), SettingError> {
+        positive("sigma", self.sigma)
+    }
+
+    /// The noise itself, in single precision.
+    pub(crate) fn noise(&self, seed: u64, purpose: Purpose) -> Noise {
+        Noise::float(seed, purpose, self.distribution, self.sigma)
+    }
+
+    /// Its mirror image.
+    fn mirrored(self) -> Self {
+        let sigma = -self.sigma;
+        Self { sigma, ..self }
+    }
+}
 
 /// Where in a run a step is; randomness may depend on it, on the seed and on
 /// image numbers, and on nothing else.
@@ -135,15 +173,10 @@ pub(crate) fn share(name: &str, value: f64) -> Result<(), SettingError> {
 pub(crate) fn noisy_copies(
     network: &dyn Executor,
     images: &Images,
-    sigma: f64,
+    noise: TrainingNoise,
     position: Position,
 ) -> Result<Vec<f32>, TrainError> {
-    let noise = training_noise(position.seed, sigma);
+    let noise = noise.noise(position.seed, Purpose::Training);
     let batch = NoisyImage::copies_of(images, position.epoch, 1);
     Ok(network.noisy(&noise, &batch)?)
-}
-
-/// The noise that networks are trained on.
-pub(crate) fn training_noise(seed: u64, sigma: f64) -> Noise {
-    Noise::gaussian(seed, Purpose::Training, sigma)
 }

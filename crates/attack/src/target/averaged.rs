@@ -32,7 +32,7 @@ impl<'a> Averaged<'a> {
         noise: Noise,
         samples: u32,
     ) -> Result<Self, SettingError> {
-        if let NoiseKind::Gaussian { sigma } = noise.kind {
+        if let NoiseKind::Float { sigma, .. } = noise.kind {
             let fits = sigma >= 0.0 && sigma.is_finite();
             require(fits, "sigma", "a number of at least 0", sigma)?;
         }

@@ -6,6 +6,7 @@ mod common;
 mod exact;
 mod fidelity;
 mod lbound;
+mod norms;
 mod oracle;
 mod sides;
 mod statistics;

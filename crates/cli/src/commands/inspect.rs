@@ -78,6 +78,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     line("architecture", info.architecture.clone());
     line("method", info.method.clone());
     line("sigma", info.sigma.map(|s| s.to_string()));
+    line("noise", info.sigma.map(|_| info.noise.to_string()));
     line(
         "calibration",
         info.calibration.as_ref().map(|c| {

@@ -11,5 +11,6 @@ mod illustration;
 mod issue_17;
 mod kill;
 mod makings;
+mod norms;
 mod own_model;
 mod workspace;

@@ -10,12 +10,12 @@ use attack::{
     Target, checks,
 };
 use data::Dataset;
-use network::{Executor, Images, Noise, Purpose};
-use record::{AttackRow, Guarantee};
+use network::{Distribution, Executor, Images, Noise, Purpose};
+use record::{AttackRow, Guarantee, SmoothingId};
 use serde_json::{Value, json};
 use settings::{SettingError, settings};
 
-use super::percent;
+use super::{float_noise, percent};
 use crate::album::Album;
 use crate::choice::AttackChoice;
 use crate::error::Error;
@@ -113,6 +113,8 @@ pub struct Attacked {
     settings: Value,
     options: AttackOptions,
     aim: Option<Aim>,
+    /// The noise that the model was made for.
+    noise: Distribution,
     seed: u64,
     /// Whether a result sits on the attack's floor is not in the log.
     at_floor: RefCell<Vec<AttackOutcome>>,
@@ -140,6 +142,7 @@ impl Attacked {
             settings,
             options,
             aim,
+            noise: subject.loaded.model.info.noise,
             seed,
             at_floor: RefCell::default(),
         })
@@ -150,7 +153,7 @@ impl Attacked {
         let Some(sigma) = self.options.sigma.filter(|_| self.options.samples > 1) else {
             return Ok(Box::new(Deterministic::new(network)));
         };
-        let noise = Noise::gaussian(self.seed, Purpose::Prediction, sigma);
+        let noise = Noise::float(self.seed, Purpose::Prediction, self.noise, sigma);
         let averaged = attack::Averaged::new(network, noise, self.options.samples)?;
         Ok(Box::new(if self.options.fresh_noise {
             averaged.fresh()
@@ -173,6 +176,10 @@ impl Measurement for Attacked {
 
     fn sigma(&self) -> Option<f64> {
         self.options.sigma
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        self.options.sigma.map(|_| float_noise(self.noise))
     }
 
     fn seed(&self) -> u64 {

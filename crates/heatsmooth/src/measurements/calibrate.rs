@@ -10,7 +10,7 @@ use network::{Calibration, CalibrationOrigin, Executor, Images, ModelInfo};
 use record::{CalibrationRow, Guarantee, ModelId, Selection, SmoothingId};
 use serde_json::{Value, json};
 
-use super::{agrees, percent};
+use super::{agrees, check_gaussian, percent};
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
 use crate::one_pass::OnePassFigures;
@@ -38,6 +38,7 @@ impl Calibrated {
         subject: &Subject,
         seed: u64,
     ) -> Result<Self, Error> {
+        check_gaussian(&subject.loaded.model.info, "calibration")?;
         let loaded = reference.load(Some(&subject.dataset))?;
         Ok(Self {
             plan: params.plan(smoothing, seed)?,

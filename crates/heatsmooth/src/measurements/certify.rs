@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::measure::{Figures, Measurement};
 use crate::subject::Subject;
 
-/// Radii in units of sigma at which a summary gives certified accuracy.
+/// Radii in units of sigma, read in the norm, at which a summary gives certified accuracy.
 const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// Certified radii of the smoothed classifier (Cohen et al.).
@@ -188,7 +188,7 @@ impl Measurement for Certified {
     }
 
     fn summary(&self, rows: &[CertifyRow]) -> CertifiedFigures {
-        CertifiedFigures::new(self.plan.smoothing.sigma(), rows)
+        CertifiedFigures::new(self.plan.smoothing.scale(), rows)
     }
 }
 
@@ -230,13 +230,13 @@ pub struct CertifiedFigures {
 }
 
 impl CertifiedFigures {
-    /// Of these rows.
-    pub fn new(sigma: f64, rows: &[CertifyRow]) -> Self {
+    /// Of these rows, at multiples of a scale.
+    pub fn new(scale: f64, rows: &[CertifyRow]) -> Self {
         let mean = |value: &dyn Fn(&CertifyRow) -> f64| {
             rows.iter().map(value).sum::<f64>() / rows.len().max(1) as f64
         };
         let share = |is: &dyn Fn(&CertifyRow) -> bool| mean(&|row| f64::from(u8::from(is(row))));
-        let radii = STEPS.iter().map(|step| step * sigma);
+        let radii = STEPS.iter().map(|step| step * scale);
         Self {
             accuracy: radii
                 .map(|radius| (radius, share(&|row| row.correct && row.radius >= radius)))

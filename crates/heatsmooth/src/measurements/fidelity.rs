@@ -1,4 +1,4 @@
-//! Is v the Gaussian average of f?
+//! Is v the average of f over noise?
 
 use std::ops::ControlFlow;
 
@@ -6,11 +6,11 @@ use certify::{
     AtLevel, Closeness, Fidelity, FidelityDistances, FidelityOutcome, FidelityParams,
     FidelitySummary, fidelity_all,
 };
-use network::{Executor, Images};
-use record::{FidelityLevel, FidelityRow, Guarantee, LevelDistance, ModelId};
+use network::{Distribution, Executor, Images};
+use record::{FidelityLevel, FidelityRow, Guarantee, LevelDistance, ModelId, SmoothingId};
 use serde_json::{Value, json};
 
-use super::{agrees, percent};
+use super::{agrees, float_noise, percent};
 use crate::device::Device;
 use crate::error::Error;
 use crate::measure::{Figures, Measurement};
@@ -26,12 +26,12 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Compares with the average of `reference` at this noise level.
+    /// Compares with the average of `reference` over this noise.
     ///
     /// # Errors
     /// A reference that cannot be read.
     pub fn new(
-        sigma: f64,
+        (distribution, sigma): (Distribution, f64),
         params: &FidelityParams,
         reference: &ModelSource,
         subject: &Subject,
@@ -39,7 +39,10 @@ impl Compared {
     ) -> Result<Self, Error> {
         let loaded = reference.load(Some(&subject.dataset))?;
         Ok(Self {
-            plan: params.plan(sigma, seed),
+            plan: Fidelity {
+                distribution,
+                ..params.plan(sigma, seed)
+            },
             reference: model_id(&loaded, &reference.path),
             f: load(&subject.device, &loaded)?,
         })
@@ -60,6 +63,10 @@ impl Measurement for Compared {
 
     fn sigma(&self) -> Option<f64> {
         Some(self.plan.sigma)
+    }
+
+    fn smoothing(&self) -> Option<SmoothingId> {
+        Some(float_noise(self.plan.distribution))
     }
 
     fn seed(&self) -> u64 {

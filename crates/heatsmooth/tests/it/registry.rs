@@ -177,6 +177,7 @@ fn registry() -> Registry {
             Ok(MethodChoice {
                 name: "toy".into(),
                 sigma: None,
+                noise: Default::default(),
                 labels: true,
                 settings: json!({"strength": strength}),
                 method: Box::new(ToyMethod(strength)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use record::{CertifyRow, LboundRow};
+use record::{CertifyRow, LboundRow, Norm};
 
 use crate::load::{LoadedLog, LoadedRows};
 use crate::sections::refuted::refuted_bounds;
@@ -29,7 +29,8 @@ impl<'a> Facts<'a> {
         for log in logs.iter().filter(|log| log.top_k() == 1) {
             let (sha256, data) = (log.manifest.model.key(), log.data());
             match &log.rows {
-                LoadedRows::Certify(rows) => {
+                // Pictures show L2 distances.
+                LoadedRows::Certify(rows) if log.smoothing().norm == Norm::L2 => {
                     for row in rows.iter().filter(|row| wanted.contains(&row.idx)) {
                         let key = (sha256, data.clone(), row.idx);
                         facts
@@ -47,7 +48,7 @@ impl<'a> Facts<'a> {
                         facts.l_bounds.insert((sha256, data.clone(), row.idx), row);
                     }
                 }
-                LoadedRows::Attack(_) | LoadedRows::Fidelity(_) | LoadedRows::Calibrate(_) => {}
+                _ => {}
             }
         }
         facts

@@ -50,7 +50,7 @@ pub fn render() -> Markup {
                 dt { "σ, radii, distances" }
                 dd {
                     "In units of pixels scaled to [0,1]; the norm is L2 where nothing else is \
-                     said."
+                     said. σ is the standard deviation of the noise, whatever its distribution."
                 }
             }
         }

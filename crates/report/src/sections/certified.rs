@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use record::{CertifyRow, Guarantee, LogKind};
+use record::{CertifyRow, Guarantee, LogKind, Norm};
 
 use super::{Context, Group, Item, Section, certificates, compare};
 use crate::ReportWarning;
@@ -31,7 +31,9 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     // A log that decides one radius has no curve: `samples` tells about it.
     let wanted =
         |log: &LoadedLog| log.manifest.kind == LogKind::Certify && log.asked_radius().is_none();
-    for group in context.groups_of(true, wanted) {
+    let mut groups = context.groups_of(true, wanted);
+    read_in_l1(&mut groups);
+    for group in groups {
         let curves: Vec<CertifiedCurve> = group.logs.iter().map(|log| curve(log)).collect();
         let radii = radii(&curves, context.options);
         items.push(Item::Figure(figure(context, &group, &curves)));
@@ -64,6 +66,39 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
         ),
         items,
     })
+}
+
+/// Beside L1 certificates stand the L2 certificates of the same data and sigma: the L1
+/// norm of a perturbation is never below its L2 norm, so they are L1 certificates of
+/// the same radius.
+fn read_in_l1(groups: &mut [Group<'_>]) {
+    let same = |a: &Group<'_>, b: &Group<'_>| {
+        let key = |group: &Group<'_>| {
+            let log = group.logs[0];
+            (log.data(), log.manifest.sigma, log.top_k())
+        };
+        key(a) == key(b)
+    };
+    for at in 0..groups.len() {
+        if groups[at].norm != Norm::L1 {
+            continue;
+        }
+        let others = groups.iter().filter(|other| other.norm == Norm::L2);
+        let others = others.filter(|other| same(&groups[at], other));
+        let read: Vec<(&LoadedLog, String)> = others
+            .flat_map(|other| other.logs.iter().copied().zip(&other.names))
+            .map(|(log, name)| (log, format!("{name}, L2 read as L1")))
+            .collect();
+        let (logs, names): (Vec<&LoadedLog>, Vec<String>) = read.into_iter().unzip();
+        groups[at].logs.extend(logs);
+        groups[at].names.extend(names);
+    }
+}
+
+/// Whether noises must be told apart.
+fn has_other_noise(group: &Group<'_>) -> bool {
+    let mut noises = group.logs.iter().map(|log| log.smoothing().noise.word());
+    noises.any(|word| word != "Gaussian")
 }
 
 /// `a`, `a or b`, ...
@@ -186,6 +221,8 @@ fn accuracy_table(
 ) -> Table {
     let denominator = context.options.denominator;
     let mut columns = vec![Column::text("model")];
+    let noises = has_other_noise(group);
+    columns.extend(noises.then(|| Column::text("noise")));
     let comparable = comparable(group);
     let rank = |best| if comparable { best } else { Best::None };
     columns.extend(radius_columns(radii, rank(Best::High)));
@@ -199,6 +236,8 @@ fn accuracy_table(
     let row = |at: usize| {
         let curve = &curves[at];
         let mut row = vec![Cell::Text(group.names[at].clone())];
+        let noise = group.logs[at].smoothing().noise;
+        row.extend(noises.then(|| Cell::Text(noise.to_string())));
         row.extend(
             radii
                 .iter()

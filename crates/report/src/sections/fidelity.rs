@@ -1,6 +1,6 @@
-//! How close v is to the Gaussian average of f.
+//! How close v is to the average of f over noise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::{FidelityLevel, FidelityRow, LevelDistance, LogKind};
 
@@ -15,7 +15,9 @@ const POINTS: usize = 200;
 /// Fidelity, one section for all groups.
 pub fn section(context: &mut Context<'_>) -> Option<Section> {
     let mut items = Vec::new();
+    let mut noises = BTreeSet::new();
     for group in context.groups(LogKind::Fidelity, true) {
+        noises.extend(noise(&group));
         items.push(Item::Table(table(&group)));
         items.push(Item::Figure(distances(context, &group)));
         items.extend(by_sigma(context, &group).map(Item::Figure));
@@ -23,13 +25,27 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
     (!items.is_empty()).then(|| Section {
         id: "fidelity".into(),
         title: "Fidelity".into(),
-        intro: "How close v(x) is to the Monte-Carlo Gaussian average of f at x, beside the same distance for \
+        intro: format!(
+            "How close v(x) is to the Monte-Carlo {} average of f at x, beside the same distance for \
                 f itself. Closeness is not robustness: the average of an undefended f may itself be a \
                 poor classifier. And heat smoothing is not averaging: its penalty acts where the \
-                data are, while the noise points away from them."
-            .into(),
+                data are, while the noise points away from them.",
+            words(noises)
+        ),
         items,
     })
+}
+
+/// What the averages of a group are over.
+fn noise(group: &Group<'_>) -> BTreeSet<&'static str> {
+    let noises = group.logs.iter().map(|log| log.smoothing().noise.word());
+    noises.collect()
+}
+
+/// `Gaussian`, `Gaussian or uniform`, ...
+fn words(noises: BTreeSet<&str>) -> String {
+    let words: Vec<&str> = noises.into_iter().collect();
+    words.join(" or ")
 }
 
 fn rows(log: &LoadedLog) -> &[FidelityRow] {
@@ -130,7 +146,7 @@ fn table(group: &Group<'_>) -> Table {
     };
     Table {
         id: format!("fidelity-{}", group.slug),
-        title: format!("Distance to the Gaussian average of f: {}", group.title),
+        title: format!("Distance to the {} average of f: {}", words(noise(group)), group.title),
         caption: "Mean over images of the L2 distance of logits to the average of f under noise: of \
                   v, of f itself, and their ratio (1: no better than no smoothing); how much (%) of \
                   the gap between f and its average v closes in probabilities and in votes (100: v \
@@ -209,7 +225,11 @@ fn distances(context: &Context<'_>, group: &Group<'_>) -> Figure {
     });
     Figure {
         id: format!("fidelity-{}", group.slug),
-        title: format!("Distance to the Gaussian average of f: {}", group.title),
+        title: format!(
+            "Distance to the {} average of f: {}",
+            words(noise(group)),
+            group.title
+        ),
         caption: "Share of images whose logits lie within the distance of the average; higher is \
                   closer."
             .into(),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use record::Norm;
+
 use super::{Context, Item, Section};
 use crate::load::LoadedLog;
 use crate::names;
@@ -35,7 +37,10 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             text(&log.data()),
             Cell::number(manifest.sigma),
             manifest.smoothing.map_or(Cell::Missing, |smoothing| {
-                text(&smoothing.noise.to_string())
+                text(&match smoothing.norm {
+                    Norm::L2 => smoothing.noise.to_string(),
+                    norm => format!("{}; radii in {norm}", smoothing.noise),
+                })
             }),
             Cell::Number(log.len() as f64),
             if log.published {

@@ -1,14 +1,14 @@
 //! Averaging: the Gaussian average itself, with the noise on the teacher's side.
 
 use network::logits::{log_softmax, softmax, vote};
-use network::{Executor, Gradients, Images, Model, Noise, NoisyImage, Purpose};
+use network::{Executor, Gradients, Images, Model, NoisyImage, Purpose};
 use serde_json::Value;
 use settings::{SettingError, choices, settings};
 
 use super::heat::head::{Head, Headed};
 use super::heat::{Fit, Heat, HeatParams, Start, agreement};
 use super::inputs::{InnerAttackParams, Inputs};
-use super::{Leg, LegContext, Method, Position, positive, share};
+use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share};
 use crate::error::TrainError;
 use crate::loss;
 use crate::rows::Rows;
@@ -33,7 +33,8 @@ settings! {
     /// J = 1/M sum_i fit(v(x), f(x + eta_i)),      eta_i ~ N(0, sigma^2 I), fresh in every step
     /// ```
     ///
-    /// Its exact minimiser is `v(x) = E f(x + eta)`, whatever the number of draws.
+    /// Its exact minimiser is `v(x) = E f(x + eta)`, whatever the number of draws, and
+    /// whatever the distribution of the noise.
     pub struct AverageParams {
         /// What is averaged: logits, probabilities, or votes (the share of the
         /// noise for which f chooses each class).
@@ -110,23 +111,24 @@ impl AverageOf {
 pub struct Average {
     params: AverageParams,
     attack: InnerAttackParams,
-    sigma: f64,
+    noise: TrainingNoise,
     /// Holds the teacher and watches; its penalty is without projections where
     /// there is none.
     heat: Heat,
 }
 
 impl Average {
-    /// Averages over noise of this level.
+    /// Averages over this noise; a number is the level of Gaussian noise.
     ///
     /// # Errors
     /// A value out of its range.
     pub fn new(
-        sigma: f64,
+        noise: impl Into<TrainingNoise>,
         params: AverageParams,
         attack: InnerAttackParams,
     ) -> Result<Self, SettingError> {
-        positive("sigma", sigma)?;
+        let noise = noise.into();
+        noise.check()?;
         params.check()?;
         attack.check()?;
         let heat = HeatParams {
@@ -140,8 +142,8 @@ impl Average {
         Ok(Self {
             params,
             attack,
-            sigma,
-            heat: Heat::unchecked(sigma, heat),
+            noise,
+            heat: Heat::unchecked(noise, heat),
         })
     }
 
@@ -150,8 +152,8 @@ impl Average {
         let teacher = self.heat.teacher()?;
         let classes = teacher.classes();
         let mut mean = vec![0.0f64; inputs.len() * classes];
-        for (sigma, draws) in self.signs() {
-            let noise = Noise::gaussian(position.seed, Purpose::Averaging, sigma);
+        for (noise, draws) in self.signs() {
+            let noise = noise.noise(position.seed, Purpose::Averaging);
             let first = position.epoch.saturating_mul(self.params.draws);
             let batch = NoisyImage::copies_of(inputs, first, draws);
             let mut logits = vec![0.0; inputs.len() * draws * classes];
@@ -168,13 +170,14 @@ impl Average {
     }
 
     /// How many draws with the noise as it is, and how many with its mirror image.
-    fn signs(&self) -> impl Iterator<Item = (f64, usize)> {
+    fn signs(&self) -> impl Iterator<Item = (TrainingNoise, usize)> {
         let draws = self.params.draws as usize;
         let mirrored = match self.params.antithetic {
             true => draws / 2,
             false => 0,
         };
-        let both = [(self.sigma, draws - mirrored), (-self.sigma, mirrored)];
+        let noise = self.noise;
+        let both = [(noise, draws - mirrored), (noise.mirrored(), mirrored)];
         both.into_iter().filter(|(_, draws)| *draws > 0)
     }
 }
@@ -208,7 +211,7 @@ impl Method for Average {
     ) -> Result<Vec<f64>, TrainError> {
         let inputs = Inputs::new(images)
             .mixed(self.params.mixed_share, position)
-            .noisy(self.params.noisy_share, &*student, self.sigma, position)?;
+            .noisy(self.params.noisy_share, &*student, self.noise, position)?;
         let inputs = match self.attack.attack {
             None => inputs,
             Some(_) => {

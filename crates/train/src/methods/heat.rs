@@ -14,7 +14,7 @@ use settings::{SettingError, choices, settings};
 use self::head::Headed;
 use self::watch::Watch;
 use super::inputs::{InnerAttackParams, Inputs};
-use super::{Leg, LegContext, Method, Position, positive, share};
+use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share};
 use crate::error::TrainError;
 use crate::loss;
 use crate::rows::Rows;
@@ -106,7 +106,7 @@ impl HeatParams {
 pub struct Heat {
     params: HeatParams,
     attack: InnerAttackParams,
-    sigma: f64,
+    noise: TrainingNoise,
     teacher: Option<Box<dyn Executor>>,
     /// Of the teacher's outputs; 1 unless the loss is to be free of their scale.
     variance: f64,
@@ -124,14 +124,16 @@ pub(super) struct Terms {
 }
 
 impl Heat {
-    /// Smooths with noise level `sigma`.
+    /// Smooths with this noise; a number is the level of Gaussian noise. The
+    /// penalty depends on its variance alone, noisy inputs on its distribution, too.
     ///
     /// # Errors
     /// A value out of its range.
-    pub fn new(sigma: f64, params: HeatParams) -> Result<Self, SettingError> {
-        positive("sigma", sigma)?;
+    pub fn new(noise: impl Into<TrainingNoise>, params: HeatParams) -> Result<Self, SettingError> {
+        let noise = noise.into();
+        noise.check()?;
         params.check()?;
-        Ok(Self::unchecked(sigma, params))
+        Ok(Self::unchecked(noise, params))
     }
 
     /// The same with a student that is attacked while it learns.
@@ -144,11 +146,11 @@ impl Heat {
         Ok(self)
     }
 
-    pub(super) fn unchecked(sigma: f64, params: HeatParams) -> Self {
+    pub(super) fn unchecked(noise: TrainingNoise, params: HeatParams) -> Self {
         Self {
             params,
             attack: InnerAttackParams::default(),
-            sigma,
+            noise,
             teacher: None,
             variance: 1.0,
             watch: Watch::default(),
@@ -233,7 +235,7 @@ impl Heat {
             Scale::Unbiased => classes as f64 / f64::from(kappa.max(1)),
             Scale::Paper => 1.0,
         };
-        let sigma = self.sigma;
+        let sigma = self.noise.sigma;
         unbiased * lambda * self.params.h() * sigma * sigma / 2.0 * self.per_image(images)
     }
 
@@ -313,7 +315,7 @@ impl Method for Heat {
         let f_k = teacher.outputs(&images.pixels)?;
         let classes = student.classes();
         let x = Inputs::new(images)
-            .noisy(self.params.noisy_share, &*student, self.sigma, position)?
+            .noisy(self.params.noisy_share, &*student, self.noise, position)?
             .attacked(&self.attack, &*student, &f_k.classes(), position)?
             .into_rows();
         let per_image = self.per_image(images.len());

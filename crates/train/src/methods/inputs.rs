@@ -5,7 +5,7 @@ use network::{Executor, Images, Purpose, uniform};
 use settings::{SettingError, settings};
 
 use super::smoothadv::{AdversarialParams, InnerAttack, not_finite};
-use super::{Position, noisy_copies, share};
+use super::{Position, TrainingNoise, noisy_copies, share};
 use crate::error::TrainError;
 use crate::rows::Rows;
 
@@ -84,13 +84,13 @@ impl Inputs {
         mut self,
         share: f64,
         network: &dyn Executor,
-        sigma: f64,
+        noise: TrainingNoise,
         position: Position,
     ) -> Result<Self, TrainError> {
         self.noisy = self.count(share);
         if self.noisy > 0 {
             let first: Vec<usize> = (0..self.noisy).collect();
-            let noisy = noisy_copies(network, &self.images.select(&first), sigma, position)?;
+            let noisy = noisy_copies(network, &self.images.select(&first), noise, position)?;
             self.images.pixels[..noisy.len()].copy_from_slice(&noisy);
         }
         Ok(self)

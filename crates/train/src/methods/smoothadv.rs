@@ -2,11 +2,11 @@
 //! 2019), and ordinary adversarial training (Madry et al. 2018).
 
 use attack::{Attack, AttackError, Averaged, Challenge, Ddn, DdnParams, Pgd, PgdParams, maximise};
-use network::{Executor, Gradients, Images, Noise, NoisyImage};
+use network::{Executor, Gradients, Images, Noise, NoisyImage, Purpose};
 use settings::{SettingError, choices, settings};
 
 use super::baseline::cross_entropy_step;
-use super::{Method, Position, training_noise};
+use super::{Method, Position};
 use crate::error::TrainError;
 
 choices! {
@@ -175,7 +175,7 @@ impl Method for SmoothAdv {
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
         let samples = self.samples as usize;
-        let noise = training_noise(position.seed, self.sigma);
+        let noise = Noise::gaussian(position.seed, Purpose::Training, self.sigma);
         // With one sample an epoch, the noises of Gaussian.
         let first_sample = position.epoch.saturating_mul(self.samples);
         let key = (&noise, first_sample);
