@@ -6,6 +6,7 @@
 //! - [`predict_all`][]: PREDICT.
 //! - [`lbound_all`][]: the paper's L-bound.
 //! - [`fidelity_all`][]: the distance between v and the average of f over noise.
+//! - [`clever_all`][]: CLEVER, an estimate of the distance to another class.
 //! - [`one_pass_radius`][]: Cohen's radius from one pass of an average, and
 //!   [`calibrate_all`] with [`Calibrate::choose`]: what of it may be promised.
 //! - [`radius`][]: three certified radii as functions of p.
@@ -41,6 +42,7 @@
 mod anytime;
 mod calibrate;
 mod certify;
+mod clever;
 mod closeness;
 mod error;
 mod fidelity;
@@ -60,6 +62,7 @@ mod tally;
 pub use anytime::Decision;
 pub use calibrate::{Calibrate, CalibrateParams, CalibrationOutcome, calibrate_all};
 pub use certify::{Certificate, CertifyOutcome, certify_all};
+pub use clever::{Clever, CleverOutcome, CleverParams, clever_all};
 pub use closeness::{Closeness, EffectiveSigma, FidelitySummary};
 pub use error::CertifyError;
 pub use fidelity::{

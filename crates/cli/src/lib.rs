@@ -44,6 +44,7 @@ const COMMANDS: &[Entry] = &[
     commands::measure::CERTIFY,
     commands::measure::LBOUND,
     commands::attack::ENTRY,
+    commands::measure::CLEVER,
     commands::measure::FIDELITY,
     commands::merge::ENTRY,
     commands::report::ENTRY,

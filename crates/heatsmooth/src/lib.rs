@@ -123,8 +123,8 @@ pub use subject::{ImageChoice, Subject, image_range};
 
 pub use attack::{DdnParams, PgdParams};
 pub use certify::{
-    CalibrateParams, CertifyParams, FidelityParams, LBoundParams, NoiseChoice, PredictParams,
-    Select, Smoothing, TopKRule,
+    CalibrateParams, CertifyParams, CleverParams, FidelityParams, LBoundParams, NoiseChoice,
+    PredictParams, Select, Smoothing, TopKRule,
 };
 pub use data::{Dataset, Split};
 pub use exchange::Loaded;

@@ -3,6 +3,7 @@
 mod attack;
 mod calibrate;
 mod certify;
+mod clever;
 mod fidelity;
 mod lbound;
 
@@ -10,6 +11,7 @@ pub use attack::{AttackFigures, AttackOptions, Attacked};
 pub use calibrate::{Calibrated, CalibrationFigures};
 pub(crate) use certify::check_said;
 pub use certify::{Certified, CertifiedFigures};
+pub use clever::{CleverOptions, EstimateFigures, Estimated};
 pub use fidelity::{AverageFigures, Compared};
 pub use lbound::{BoundFigures, Bounded};
 

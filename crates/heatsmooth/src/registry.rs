@@ -7,7 +7,9 @@
 use std::path::Path;
 
 use attack::{Ddn, DdnParams, Pgd, PgdParams};
-use certify::{CalibrateParams, CertifyParams, FidelityParams, LBoundParams, Smoothing};
+use certify::{
+    CalibrateParams, CertifyParams, CleverParams, FidelityParams, LBoundParams, Smoothing,
+};
 use network::Distribution;
 use record::MethodInfo;
 use serde_json::{Value, json};
@@ -22,9 +24,9 @@ use crate::choice::{AttackChoice, MethodChoice};
 use crate::error::Error;
 use crate::measure::{Measured, measure};
 use crate::measurements::{
-    AttackOptions, Attacked, Bounded, Calibrated, Certified, Compared, DistributionChoice,
-    DistributionOptions, GaussianNoiseOptions, NoiseLevel, NoiseOptions, check_gaussian,
-    check_said, only_gaussian,
+    AttackOptions, Attacked, Bounded, Calibrated, Certified, CleverOptions, Compared,
+    DistributionChoice, DistributionOptions, Estimated, GaussianNoiseOptions, NoiseLevel,
+    NoiseOptions, check_gaussian, check_said, only_gaussian,
 };
 use crate::observer::Observer;
 use crate::source::ModelSource;
@@ -276,6 +278,30 @@ impl Registry {
                         measure(&bounded, subject, log, observer)
                     },
                     cost: |values| number(values, "samples", 1.0).max(1.0),
+                },
+                MeasurementEntry {
+                    name: "clever",
+                    about: "CLEVER: an estimate, not a bound, of the distance to another class (Weng et al.)",
+                    wants_reference: false,
+                    fields: || {
+                        let fields = CleverOptions::fields().into_iter();
+                        fields.chain(CleverParams::fields()).collect()
+                    },
+                    run: |values, context, subject, log, observer| {
+                        let (options, params) =
+                            (CleverOptions::read(values)?, CleverParams::read(values)?);
+                        let estimated = Estimated::new(&params, options, subject, context.seed)?;
+                        measure(&estimated, subject, log, observer)
+                    },
+                    cost: |values| {
+                        let points =
+                            number(values, "batches", 50.0) * number(values, "samples", 100.0);
+                        let classes = match values.has("target") {
+                            true => 1.0,
+                            false => number(values, "runner-ups", 9.0),
+                        };
+                        points * (1.0 + (ATTACK - 1.0) * classes)
+                    },
                 },
                 MeasurementEntry {
                     name: "fidelity",

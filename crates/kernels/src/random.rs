@@ -37,6 +37,10 @@ pub enum Purpose {
     Averaging = 10,
     /// Mixtures of two images.
     Mixture = 11,
+    /// Points around an image at which gradients are looked at: directions.
+    Ball = 12,
+    /// The same: how far from the image.
+    Shell = 13,
     /// The order of the images in an epoch. The low 24 bits of the word are
     /// free for the epoch.
     Shuffle = 1 << 24,

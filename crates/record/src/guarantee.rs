@@ -31,6 +31,8 @@ pub enum Guarantee {
     },
     /// Attacks, distances: what was observed, nothing more.
     Empirical,
+    /// CLEVER: a statistical estimate of a distance, which may be too large.
+    Estimate,
 }
 
 /// What a certificate is about.
@@ -61,6 +63,7 @@ impl Guarantee {
                  said at most the share said gets a radius that g does not have"
             }
             Self::Empirical => "empirical",
+            Self::Estimate => "estimate, not a bound",
         }
     }
 
@@ -105,6 +108,9 @@ impl fmt::Display for Guarantee {
             smoothing,
         } = self
         else {
+            if *self == Self::Estimate {
+                f.write_str(": a class may change at a smaller distance")?;
+            }
             return Ok(());
         };
         let copy = match smoothing.noise.levels() {
@@ -192,6 +198,7 @@ enum Tag {
         confidence: f64,
     },
     Empirical,
+    Estimate,
 }
 
 fn is_top_one(about: &About) -> bool {
@@ -213,6 +220,7 @@ impl From<Written> for Guarantee {
             Tag::ApproximateIfAverage => Self::ApproximateIfAverage,
             Tag::Calibrated { miss, confidence } => Self::Calibrated { miss, confidence },
             Tag::Empirical => Self::Empirical,
+            Tag::Estimate => Self::Estimate,
         }
     }
 }
@@ -232,6 +240,7 @@ impl From<Guarantee> for Written {
             Guarantee::ApproximateIfAverage => Tag::ApproximateIfAverage,
             Guarantee::Calibrated { miss, confidence } => Tag::Calibrated { miss, confidence },
             Guarantee::Empirical => Tag::Empirical,
+            Guarantee::Estimate => Tag::Estimate,
         };
         Self {
             tag,
@@ -305,6 +314,7 @@ mod tests {
                 confidence: 0.95,
             },
             Guarantee::Empirical,
+            Guarantee::Estimate,
         ] {
             let json = serde_json::to_value(guarantee).unwrap();
             let back: Guarantee = serde_json::from_value(json).unwrap();
@@ -332,6 +342,11 @@ mod tests {
         let words = certificate(NoiseLaw::Laplace { levels: None }).to_string();
         assert!(words.contains("the Laplace noise is drawn and added in single precision"));
         assert!(words.contains("P(v(x+eta) = c)"), "{words}");
+        assert!(
+            Guarantee::Estimate
+                .to_string()
+                .starts_with("estimate, not a bound")
+        );
     }
 
     #[test]

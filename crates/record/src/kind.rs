@@ -19,6 +19,8 @@ pub enum LogKind {
     Fidelity,
     /// One-pass radii beside certified ones ([`CalibrationRow`](crate::CalibrationRow)).
     Calibrate,
+    /// Estimated distances ([`CleverRow`](crate::CleverRow)).
+    Clever,
     /// Rows that another crate defines; made by [`LogKind::own`].
     Own(Cow<'static, str>),
 }
@@ -37,6 +39,7 @@ impl LogKind {
             Self::Lbound => "lbound",
             Self::Fidelity => "fidelity",
             Self::Calibrate => "calibrate",
+            Self::Clever => "clever",
             Self::Own(name) => name,
         }
     }
@@ -56,6 +59,7 @@ impl From<String> for LogKind {
             Self::Lbound,
             Self::Fidelity,
             Self::Calibrate,
+            Self::Clever,
         ];
         let found = known.into_iter().find(|kind| kind.name() == name);
         found.unwrap_or(Self::Own(name.into()))

@@ -110,8 +110,8 @@ pub use merge::{Merged, merge};
 pub use method::MethodInfo;
 pub use number::format_number;
 pub use rows::{
-    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, FidelityLevel, FidelityRow, LboundRow,
-    LevelDistance, Line, Row,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityLevel, FidelityRow,
+    LboundRow, LevelDistance, Line, Row,
 };
 pub use run::RunManifest;
 pub use selection::{Selection, Shard};

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::differences;
 use crate::{
-    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, FidelityRow, LboundRow, Line, LogKind,
-    Manifest, RecordError, Row, Selection, Shard, Tsv, Versions, atomic, manifest_path,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityRow, LboundRow,
+    Line, LogKind, Manifest, RecordError, Row, Selection, Shard, Tsv, Versions, atomic,
+    manifest_path,
 };
 
 /// What [`merge`] wrote.
@@ -173,6 +174,7 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
         LogKind::Lbound => images::<LboundRow>(table)?,
         LogKind::Fidelity => images::<FidelityRow>(table)?,
         LogKind::Calibrate => images::<CalibrationRow>(table)?,
+        LogKind::Clever => images::<CleverRow>(table)?,
         LogKind::Own(_) => images::<AnyRow>(table)?,
     };
     let mut sorted = images.clone();

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::manifest;
 use heatsmooth_record::{
-    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, FidelityLevel, FidelityRow, LboundRow,
-    LevelDistance, Line, Log, LogKind, Manifest, Row, Tsv,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityLevel, FidelityRow,
+    LboundRow, LevelDistance, Line, Log, LogKind, Manifest, Row, Tsv,
 };
 
 /// Writes one row and gives the file's lines and the row as it reads again.
@@ -104,6 +104,31 @@ fn l_bounds() {
          0\t1\t2\t0\t-0.125\t\t\t\t\t\n"
     );
     assert_eq!(back.radius, -0.125);
+}
+
+#[test]
+fn clever_scores() {
+    let row = CleverRow {
+        idx: 5,
+        label: 1,
+        predict: 1,
+        correct: true,
+        target: 2,
+        score: 0.25,
+        margin: 2.5,
+        slope: 10.0,
+        shape: f64::INFINITY,
+        scale: 0.5,
+        ks: 0.125,
+        time: Some(Duration::from_micros(1500)),
+    };
+    let (text, back) = written(CleverRow::COLUMNS, &row);
+    assert_eq!(
+        text,
+        "idx\tlabel\tpredict\tcorrect\ttarget\tscore\tmargin\tslope\tshape\tscale\tks\ttime\n\
+         5\t1\t1\t1\t2\t0.25\t2.5\t10\tinf\t0.5\t0.125\t0:00:00.001500\n"
+    );
+    assert_eq!(back, row);
 }
 
 #[test]

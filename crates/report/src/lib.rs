@@ -129,6 +129,7 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
         sections::certified::section(&mut context),
         sections::calibration::section(&mut context),
         sections::attacks::section(&mut context),
+        sections::clever::section(&mut context),
         sections::samples::section(&mut context),
         sections::fidelity::section(&mut context),
         sections::timing::section(&mut context),

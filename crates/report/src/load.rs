@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use record::{
-    About, AttackRow, CalibrationRow, CertifyRow, DataId, FidelityRow, Guarantee, LboundRow,
-    LogKind, Manifest, ModelId, Row, Selection, SmoothingId, Tsv, Versions, manifest_path,
+    About, AttackRow, CalibrationRow, CertifyRow, CleverRow, DataId, FidelityRow, Guarantee,
+    LboundRow, LogKind, Manifest, ModelId, Row, Selection, SmoothingId, Tsv, Versions,
+    manifest_path,
 };
 use serde_json::Value;
 
@@ -23,6 +24,8 @@ pub enum LoadedRows {
     Fidelity(Vec<FidelityRow>),
     /// One-pass radii beside certified ones.
     Calibrate(Vec<CalibrationRow>),
+    /// Estimated distances.
+    Clever(Vec<CleverRow>),
 }
 
 /// A log in memory.
@@ -47,6 +50,7 @@ impl LoadedLog {
             LoadedRows::Lbound(rows) => rows.len(),
             LoadedRows::Fidelity(rows) => rows.len(),
             LoadedRows::Calibrate(rows) => rows.len(),
+            LoadedRows::Clever(rows) => rows.len(),
         }
     }
 
@@ -68,6 +72,7 @@ impl LoadedLog {
             (LoadedRows::Lbound(rows), LoadedRows::Lbound(more)) => rows.extend(more),
             (LoadedRows::Fidelity(rows), LoadedRows::Fidelity(more)) => rows.extend(more),
             (LoadedRows::Calibrate(rows), LoadedRows::Calibrate(more)) => rows.extend(more),
+            (LoadedRows::Clever(rows), LoadedRows::Clever(more)) => rows.extend(more),
             // Shards are joined by equal manifests, so their kinds agree.
             _ => {}
         }
@@ -110,6 +115,7 @@ pub fn kind_of_header(line: &str) -> Option<LogKind> {
         start::<LboundRow>(),
         start::<FidelityRow>(),
         start::<CalibrationRow>(),
+        start::<CleverRow>(),
     ]
     .into_iter()
     .find(|(_, required)| found.starts_with(required))
@@ -143,6 +149,7 @@ pub fn load(
         LogKind::Lbound => LoadedRows::Lbound(table.rows()?),
         LogKind::Fidelity => LoadedRows::Fidelity(table.rows()?),
         LogKind::Calibrate => LoadedRows::Calibrate(table.rows()?),
+        LogKind::Clever => LoadedRows::Clever(table.rows()?),
         LogKind::Own(kind) => {
             warnings.push(ReportWarning::OwnKind {
                 path: path.into(),
@@ -247,6 +254,7 @@ fn guess(path: &Path, table: &Tsv, options: &Options) -> Result<Manifest, Report
                 smoothing: SmoothingId::default(),
             },
             LogKind::Lbound => Guarantee::ApproximateIfAverage,
+            LogKind::Clever => Guarantee::Estimate,
             _ => Guarantee::Empirical,
         },
         kind,
@@ -280,6 +288,7 @@ mod tests {
             (LboundRow::COLUMNS.join("\t"), LogKind::Lbound),
             (fidelity, LogKind::Fidelity),
             (CalibrationRow::COLUMNS.join("\t"), LogKind::Calibrate),
+            (CleverRow::COLUMNS.join("\t"), LogKind::Clever),
             (attack + "\tmore\r", LogKind::Attack),
             (least.clone(), LogKind::Attack),
         ] {

@@ -10,8 +10,8 @@ use common::{demo, manifest};
 use heatsmooth_report::{Options, ReportError, ReportWarning, build};
 use methods::options;
 use record::{
-    AttackRow, CalibrationRow, CertifyRow, Guarantee, LboundRow, Log, LogKind, Manifest, Row,
-    Selection, Shard, manifest_path,
+    AttackRow, CalibrationRow, CertifyRow, CleverRow, Guarantee, LboundRow, Log, LogKind, Manifest,
+    Row, Selection, Shard, manifest_path,
 };
 
 fn texts(warnings: &[ReportWarning]) -> Vec<String> {
@@ -651,4 +651,75 @@ fn a_calibration_log_shows_three_radii_and_what_each_guarantees() {
             .any(|name| name.ends_with("one-pass-scatter-digits-test-sigma-0.25.png"))
     );
     assert!(report.to_html().contains("One pass against samples"));
+}
+
+/// Three images with scores of 0.4; an attack breaks two of them, one within its score,
+/// and a third that the model gets wrong anyway.
+#[test]
+fn a_clever_score_that_an_attack_undercuts_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = Manifest {
+        guarantee: Guarantee::Estimate,
+        sigma: None,
+        smoothing: None,
+        configuration: serde_json::json!({"norm": "l2", "radius": 2.0}),
+        ..common::manifest(LogKind::Clever, "clever", "heat", 4)
+    };
+    let path = folder.path().join("clever.tsv");
+    let (mut log, _) = Log::open(&path, &manifest, CleverRow::COLUMNS).unwrap();
+    for idx in 0..4 {
+        let row = CleverRow {
+            idx,
+            label: 0,
+            predict: u32::from(idx == 3),
+            correct: idx != 3,
+            target: 2,
+            score: 0.4,
+            margin: 4.0,
+            slope: 10.0,
+            shape: 3.0,
+            scale: 1.0,
+            ks: 0.1,
+            time: None,
+        };
+        log.append(&row).unwrap();
+    }
+    log.finish().unwrap();
+    let manifest = common::manifest(LogKind::Attack, "ddn", "heat", 4);
+    let path = folder.path().join("ddn.tsv");
+    let (mut log, _) = Log::open(&path, &manifest, AttackRow::COLUMNS).unwrap();
+    for (idx, l2) in [(0, 0.3), (1, 0.5), (2, f64::NAN), (3, 0.0)] {
+        let row = AttackRow {
+            idx,
+            label: 0,
+            clean_predict: Some(u32::from(idx == 3)),
+            adv_predict: Some(u32::from(l2.is_finite())),
+            success: l2.is_finite(),
+            l2,
+            linf: l2,
+            steps: 20,
+            time: None,
+            clean_correct: Some(idx != 3),
+            last_l2: 1.0,
+            target: None,
+        };
+        log.append(&row).unwrap();
+    }
+    log.finish().unwrap();
+    let report = build(&[folder.path().to_path_buf()], &options()).unwrap();
+    let table = |id: &str| {
+        let mut tables = report.tables();
+        tables.find(|table| table.id == id).unwrap()
+    };
+    let scores = table("clever-digits-test-l2");
+    let line = scores.to_csv();
+    let line = line.lines().nth(1).unwrap();
+    assert!(line.starts_with("HeatSmoothing,0.4,0.4"), "{line}");
+    assert!(line.ends_with(",3,0.4,2,0.5"), "{line}");
+    assert!(scores.to_markdown().contains("0.4000†"));
+    assert!(scores.guarantee.starts_with("estimate, not a bound"));
+    let marked = table("clever-undercut-digits-test-l2").to_csv();
+    let line = marked.lines().nth(1).unwrap();
+    assert_eq!(line, "HeatSmoothing,0,0.4,0.3,DDN");
+    assert_eq!(marked.lines().count(), 2, "{marked}");
 }

@@ -22,11 +22,13 @@ mod bernstein;
 mod beta;
 mod deviance;
 mod sequence;
+mod weibull;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 pub use bernstein::MeanBound;
 pub use sequence::{ConfidenceSequence, ProbabilityInterval};
+pub use weibull::ReverseWeibull;
 
 /// Phi(x), the distribution function of N(0, 1).
 pub fn normal_cdf(x: f64) -> f64 {

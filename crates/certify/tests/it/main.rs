@@ -2,6 +2,7 @@
 
 mod batches;
 mod calibration;
+mod clever;
 mod common;
 mod exact;
 mod fidelity;

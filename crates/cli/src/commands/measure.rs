@@ -1,4 +1,4 @@
-//! `heatsmooth certify`, `lbound`, `fidelity` and `calibrate`: measurements of the
+//! `heatsmooth certify`, `lbound`, `clever`, `fidelity` and `calibrate`: measurements of the
 //! registry.
 
 use std::path::PathBuf;
@@ -80,6 +80,28 @@ pub const LBOUND: Entry = Entry {
             )
     },
     run: |matches, registry| run(matches, registry, "lbound"),
+};
+
+/// `heatsmooth clever`.
+pub const CLEVER: Entry = Entry {
+    name: "clever",
+    command: |command, registry| {
+        command_of(command, registry, "clever")
+            .long_about(
+                "CLEVER: an estimate, not a bound, of the distance to another class (Weng et \
+                 al.)\n\n\
+                 The largest gradient norms of batches of points around an image are fitted by a \
+                 reverse Weibull distribution; its right end is taken for the largest slope there \
+                 is, and the score is the difference of two classes' logits divided by it. Where \
+                 the points miss the steepest place the score is too large: an attack may \
+                 succeed within it, and the report marks where one does.",
+            )
+            .after_help(
+                "Example: heatsmooth clever --model runs/heat/model.safetensors --data digits \
+                 --images 0..100 --out clever.tsv",
+            )
+    },
+    run: |matches, registry| run(matches, registry, "clever"),
 };
 
 /// `heatsmooth fidelity`.

@@ -54,6 +54,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("target", "next"),
     ("fresh-noise", " --samples 2 --sigma 0.2"),
     ("samples", "5 --sigma 0.2"),
+    ("samples of clever", "4"),
+    ("radius of clever", "0.5"),
     ("arch", "mlp"),
     ("normalise", "half"),
     ("input", "12x12x1"),
@@ -208,6 +210,7 @@ fn issue_17_point_2_whatever_can_change_a_row_changes_the_manifest() {
             "fidelity",
             format!("{measured} --sigma 0.2 --reference base.safetensors --samples 2"),
         ),
+        ("clever", format!("{measured} --batches 3 --samples 2")),
         ("attack pgd", format!("{measured} --steps 2")),
         ("attack ddn", format!("{measured} --steps 2")),
     ];

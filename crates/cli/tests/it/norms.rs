@@ -1,4 +1,4 @@
-//! Other noises, other norms.
+//! Other noises, other norms, and CLEVER.
 
 use std::path::Path;
 use std::process::Command;
@@ -151,5 +151,63 @@ fn noise_and_norm_travel_from_training_to_the_report() {
         folder,
         &format!("{calibrate} --model gaussian --noise laplace"),
         "exact or float",
+    );
+}
+
+#[test]
+fn clever_is_an_estimate_that_resumes_and_stands_beside_attacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(
+        folder,
+        "train baseline --data digits --arch mlp --epochs 6 --out base",
+    );
+    let clever = "clever --model base --data digits --images 0..12 --batches 8 --samples 8";
+    let said = run(folder, &format!("{clever} --out logs/clever.tsv"));
+    assert!(said.contains("guarantee: estimate, not a bound"), "{said}");
+    assert_eq!(
+        json(folder, "logs/clever.json")["guarantee"]["kind"],
+        "estimate"
+    );
+    let untimed = |file: &str| {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| line.rsplit_once('\t').unwrap().0.to_owned());
+        lines.collect::<Vec<_>>()
+    };
+    let whole = untimed("logs/clever.tsv");
+    let text = std::fs::read_to_string(folder.join("logs/clever.tsv")).unwrap();
+    let cut: String = text.split_inclusive('\n').take(5).collect();
+    std::fs::write(folder.join("logs/clever.tsv"), cut).unwrap();
+    run(folder, &format!("{clever} --out logs/clever.tsv"));
+    assert_eq!(untimed("logs/clever.tsv"), whole);
+
+    run(
+        folder,
+        &format!("{clever} --norm linf --target next --out logs/linf.tsv"),
+    );
+    refused(
+        folder,
+        &format!("{clever} --norm l1 --out l1.tsv"),
+        "l2 or linf",
+    );
+    refused(
+        folder,
+        &format!("{clever} --target 3 --runner-ups 2 --out t.tsv"),
+        "runner-ups",
+    );
+    run(
+        folder,
+        "attack ddn --model base --data digits --images 0..12 --out logs/ddn.tsv",
+    );
+    run(folder, "report logs --out report");
+    let table = std::fs::read_to_string(folder.join("report/tables/clever-digits-test-l2.md"));
+    let table = table.unwrap();
+    assert!(table.contains("an estimate"), "{table}");
+    assert!(
+        folder
+            .join("report/tables/clever-digits-test-linf-targeted.csv")
+            .exists()
     );
 }

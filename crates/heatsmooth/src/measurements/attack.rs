@@ -81,28 +81,31 @@ impl AttackOptions {
         }
         Ok(())
     }
+}
 
-    /// The targets, if the attack has some. A class may be called `next`, or by
-    /// another one's number: its name wins.
-    fn aim(&self, data: &Dataset, seed: u64) -> Result<Option<Aim>, SettingError> {
-        let names = data.classes();
-        let Some(text) = &self.target else {
-            return Ok(None);
-        };
-        let named = names.iter().position(|name| name == text);
-        let numbered = || text.parse().ok().filter(|&class| class < names.len());
-        if let Some(class) = named.or_else(numbered) {
-            return Ok(Some(Aim::Class(class as u32)));
-        }
-        match text.as_str() {
-            "next" => Ok(Some(Aim::Next)),
-            "random" => Ok(Some(Aim::Random { seed })),
-            _ => {
-                let most = names.len().saturating_sub(1);
-                let expected =
-                    format!("a class by its name or number (0 to {most}), next or random");
-                Err(SettingError::value("target", text, expected))
-            }
+/// The targets that a text means, if there is one. A class may be called `next`, or by
+/// another one's number: its name wins.
+pub(super) fn aim(
+    target: Option<&str>,
+    data: &Dataset,
+    seed: u64,
+) -> Result<Option<Aim>, SettingError> {
+    let names = data.classes();
+    let Some(text) = target else {
+        return Ok(None);
+    };
+    let named = names.iter().position(|name| name == text);
+    let numbered = || text.parse().ok().filter(|&class| class < names.len());
+    if let Some(class) = named.or_else(numbered) {
+        return Ok(Some(Aim::Class(class as u32)));
+    }
+    match text {
+        "next" => Ok(Some(Aim::Next)),
+        "random" => Ok(Some(Aim::Random { seed })),
+        _ => {
+            let most = names.len().saturating_sub(1);
+            let expected = format!("a class by its name or number (0 to {most}), next or random");
+            Err(SettingError::value("target", text, expected))
         }
     }
 }
@@ -136,7 +139,7 @@ impl Attacked {
         if options.samples > 1 {
             options.sigma = Some(subject.sigma(options.sigma)?);
         }
-        let aim = options.aim(&subject.dataset, seed)?;
+        let aim = aim(options.target.as_deref(), &subject.dataset, seed)?;
         Ok(Self {
             attack,
             settings,

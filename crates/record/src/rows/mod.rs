@@ -4,6 +4,7 @@ mod attack;
 mod calibration;
 mod cells;
 mod certify;
+mod clever;
 mod fidelity;
 mod lbound;
 
@@ -11,6 +12,7 @@ pub use attack::AttackRow;
 pub use calibration::CalibrationRow;
 pub use cells::{CellError, Cells, Line};
 pub use certify::CertifyRow;
+pub use clever::CleverRow;
 pub use fidelity::{FidelityLevel, FidelityRow, LevelDistance};
 pub use lbound::LboundRow;
 

@@ -47,6 +47,11 @@ pub fn render() -> Markup {
                      most a promised share of inputs like the calibration images it exceeds what \
                      the smoothed reference g has. It says nothing about attacked inputs."
                 }
+                dt { "CLEVER score" }
+                dd {
+                    "An estimate, not a bound, of the distance to another class, from gradients \
+                     around an image."
+                }
                 dt { "σ, radii, distances" }
                 dd {
                     "In units of pixels scaled to [0,1]; the norm is L2 where nothing else is \

@@ -5,6 +5,7 @@ pub mod attacks;
 pub mod calibration;
 pub mod certificates;
 pub mod certified;
+pub mod clever;
 pub mod compare;
 pub mod distances;
 pub mod fidelity;
