@@ -17,19 +17,25 @@ settings! {
     pub struct FidelityParams {
         /// Noisy copies an average.
         samples: u32 = 100,
+        /// Compare with the averages at other noise levels, too, from 0 to 4 sigma,
+        /// and so find the effective sigma: eleven times the passes; true or false
+        /// [default: true].
+        sweep: bool = true,
     }
 }
 
 impl FidelityParams {
-    /// The plan for Gaussian noise of this level; further levels go from 0 to 4
-    /// sigma.
+    /// The plan for Gaussian noise of this level.
     pub fn plan(&self, sigma: f64, seed: u64) -> Fidelity {
         const FACTORS: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0];
         Fidelity {
             distribution: Distribution::Gaussian,
             sigma,
             samples: self.samples,
-            levels: FACTORS.map(|f| f * sigma).to_vec(),
+            levels: match self.sweep {
+                true => FACTORS.map(|f| f * sigma).to_vec(),
+                false => vec![],
+            },
             seed,
         }
     }

@@ -41,6 +41,8 @@ pub enum Purpose {
     Ball = 12,
     /// The same: how far from the image.
     Shell = 13,
+    /// What noise at the input becomes inside a network.
+    Widths = 14,
     /// The order of the images in an epoch. The low 24 bits of the word are
     /// free for the epoch.
     Shuffle = 1 << 24,

@@ -40,6 +40,8 @@ pub enum Activation {
     Silu,
     /// Hyperbolic tangent.
     Tanh,
+    /// `e^x`.
+    Exp,
 }
 
 fn sigmoid(x: f64) -> f64 {
@@ -49,6 +51,16 @@ fn sigmoid(x: f64) -> f64 {
 /// `Phi(x)`, the standard normal distribution function.
 fn normal(x: f64) -> f64 {
     0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// `E max(x + width z, 0)` with `z ~ N(0, 1)`, and its derivative.
+pub(crate) fn averaged_relu(x: f64, width: f64) -> (f64, f64) {
+    if width == 0.0 {
+        return (Activation::Relu.value(x), Activation::Relu.derivative(x));
+    }
+    let (u, phi) = (x / width, normal(x / width));
+    let density = (-0.5 * u * u).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    (x * phi + width * density, phi)
 }
 
 /// Inner function of Gelu's `tanh` form, `sqrt(2/pi) * (x + 0.044715 x^3)`, and
@@ -83,6 +95,7 @@ impl Activation {
             Self::Gelu { tanh: true } => 0.5 * x * (1.0 + gelu_inner(x).0.tanh()),
             Self::Silu => x * sigmoid(x),
             Self::Tanh => x.tanh(),
+            Self::Exp => x.exp(),
         }
     }
 
@@ -123,6 +136,7 @@ impl Activation {
                 s * (1.0 + x * (1.0 - s))
             }
             Self::Tanh => 1.0 - x.tanh() * x.tanh(),
+            Self::Exp => x.exp(),
         }
     }
 }

@@ -321,12 +321,13 @@ impl Model {
         if let Some((name, _)) = tensors.pop_first() {
             return Err(FileError::Unexpected(name));
         }
-        let variances = graph.parameters().iter().zip(parameters.iter());
-        for (spec, values) in variances.filter(|(s, _)| s.role == crate::Role::RunningVariance) {
+        let all = graph.parameters().iter().zip(parameters.iter());
+        let never_negative = [crate::Role::RunningVariance, crate::Role::Width];
+        for (spec, values) in all.filter(|(s, _)| never_negative.contains(&s.role)) {
             if let Some(index) = values.iter().position(|&v| v < 0.0) {
                 return Err(FileError::Tensor {
                     name: spec.name.clone(),
-                    expected: "variances of at least 0".into(),
+                    expected: "values of at least 0".into(),
                     got: format!("{} at position {index}", values[index]),
                 });
             }

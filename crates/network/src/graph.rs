@@ -265,7 +265,7 @@ fn infer(op: &Op, inputs: &[Shape]) -> Result<Shape, String> {
             }
             Ok(inputs[0])
         }
-        Op::Activation(_) => Ok(inputs[0]),
+        Op::Activation(_) | Op::AveragedRelu => Ok(inputs[0]),
         Op::Add => match inputs {
             [a, b] if a == b => Ok(*a),
             _ => Err(format!("cannot add {} and {}", inputs[0], inputs[1])),

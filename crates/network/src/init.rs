@@ -10,7 +10,7 @@ use crate::parameters::{Parameters, Role};
 /// |---|---|
 /// | convolution weight | `N(0, 2/fan_out)`, `fan_out = out * kh * kw` (He et al.) |
 /// | linear weight | `N(0, 1/fan_in)` |
-/// | bias, shift, running mean | 0 |
+/// | bias, shift, running mean, width | 0 |
 /// | scale, running variance | 1 |
 pub fn initialise(graph: &Graph, seed: u64) -> Parameters {
     let mut values = Vec::with_capacity(graph.parameters().len());
@@ -18,7 +18,7 @@ pub fn initialise(graph: &Graph, seed: u64) -> Parameters {
         let constant = |c: f32| vec![c; spec.len()];
         values.push(match spec.role {
             Role::NormScale | Role::RunningVariance => constant(1.0),
-            Role::Bias | Role::NormShift | Role::RunningMean => constant(0.0),
+            Role::Bias | Role::NormShift | Role::RunningMean | Role::Width => constant(0.0),
             Role::Weight => {
                 let variance = match spec.shape[..] {
                     [out, _, kh, kw] => 2.0 / (out * kh * kw) as f32,

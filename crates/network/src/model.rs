@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::calibration::Calibration;
-use crate::graph::Graph;
+use crate::graph::{Graph, NodeId};
 use crate::init::initialise;
 use crate::noise::Distribution;
 use crate::op::Op;
@@ -104,6 +104,45 @@ impl Model {
             parameters: Parameters::new(&graph, values),
             graph,
             info: self.info,
+        }
+    }
+
+    /// The same function with every ReLU as an average over noise of width 0, to
+    /// be widened.
+    #[must_use]
+    pub fn with_averaged_relus(self) -> Self {
+        let mut nodes = self.graph.nodes().to_vec();
+        let relus = nodes.iter_mut().filter(|node| node.op == Op::RELU);
+        relus.for_each(|node| node.op = Op::AveragedRelu);
+        let graph = Graph::new(nodes).expect("a ReLU keeps shapes, averaged or not");
+        let values = (0..graph.nodes().len()).flat_map(|id| match graph.nodes()[id].op {
+            Op::AveragedRelu if self.graph.nodes()[id].op == Op::RELU => {
+                vec![vec![0.0; graph.shape(id).channels]]
+            }
+            _ => {
+                let own = self.graph.parameters_of(id);
+                own.map(|i| self.parameters.get(i).to_vec()).collect()
+            }
+        });
+        let values = values.collect();
+        Self {
+            parameters: Parameters::new(&graph, values),
+            graph,
+            info: self.info,
+        }
+    }
+
+    /// The part that computes one node, which takes the place of the logits.
+    #[must_use]
+    pub fn up_to(&self, node: NodeId) -> Self {
+        let nodes = self.graph.nodes()[..=node].to_vec();
+        let graph = Graph::new(nodes).expect("the beginning of a graph is a graph");
+        let values = self.parameters.iter().take(graph.parameters().len());
+        let values = values.map(<[f32]>::to_vec).collect();
+        Self {
+            parameters: Parameters::new(&graph, values),
+            graph,
+            info: self.info.clone(),
         }
     }
 

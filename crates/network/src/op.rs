@@ -50,6 +50,9 @@ pub enum Op {
     },
     /// An element-wise non-linearity.
     Activation(Activation),
+    /// The ReLU's average over Gaussian noise, `E max(x + width_c z, 0)`: `width`,
+    /// one value a channel; 0 is the ReLU itself.
+    AveragedRelu,
     /// Sum of two inputs of one shape.
     Add,
     /// Product of two inputs of one shape; the second may be `1 x 1 x c` and is
@@ -122,6 +125,8 @@ impl Op {
             Op::Activation(Activation::Gelu { .. }) => "gelu",
             Op::Activation(Activation::Silu) => "silu",
             Op::Activation(Activation::Tanh) => "tanh",
+            Op::Activation(Activation::Exp) => "exp",
+            Op::AveragedRelu => "averaged-relu",
             Op::Add => "add",
             Op::Mul => "mul",
             Op::Concat => "concat",
@@ -188,6 +193,7 @@ impl Op {
                 list.push(("running_mean", channels.clone(), Role::RunningMean));
                 list.push(("running_var", channels, Role::RunningVariance));
             }
+            Op::AveragedRelu => list.push(("width", vec![input.channels], Role::Width)),
             _ => {}
         }
         list

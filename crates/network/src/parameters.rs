@@ -19,19 +19,25 @@ pub enum Role {
     RunningMean,
     /// Running variance of a batch norm (unbiased); not trained.
     RunningVariance,
+    /// Width of the noise that a ReLU is averaged over; measured, not trained.
+    Width,
 }
 
 impl Role {
     /// Moved by the optimiser.
     pub fn trainable(self) -> bool {
-        !matches!(self, Role::RunningMean | Role::RunningVariance)
+        !matches!(
+            self,
+            Role::RunningMean | Role::RunningVariance | Role::Width
+        )
     }
 }
 
 /// Name, shape and role of one parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
-    /// `node.weight`, `node.bias`, `node.running_mean` or `node.running_var`.
+    /// `node.weight`, `node.bias`, `node.running_mean`, `node.running_var` or
+    /// `node.width`.
     pub name: String,
     /// As in PyTorch: OIHW, out x in, or channels.
     pub shape: Vec<usize>,
@@ -109,8 +115,8 @@ impl Parameters {
     }
 }
 
-/// Gradients of all parameters, aligned with [`Parameters`]; those of running
-/// statistics are empty.
+/// Gradients of all parameters, aligned with [`Parameters`]; those of what is
+/// not trained are empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostGradients {
     values: Vec<Vec<f32>>,

@@ -6,8 +6,9 @@ mod gaussian;
 mod heat;
 mod inputs;
 mod smoothadv;
+mod widths;
 
-pub use average::{Average, AverageOf, AverageParams};
+pub use average::{Average, AverageOf, AverageParams, Norms, Relus};
 pub use baseline::Baseline;
 pub use gaussian::Gaussian;
 pub use heat::{Fit, Heat, HeatParams, Scale, Start};
@@ -95,12 +96,6 @@ pub trait Method {
     /// Names of what [`Method::step`] measures; `loss` comes first.
     fn columns(&self) -> &'static [&'static str];
 
-    /// The network that is trained, made of the one given: the same function,
-    /// perhaps with a head that can express what the method aims at.
-    fn prepare(&self, model: Model) -> Model {
-        model
-    }
-
     /// How many networks are trained one after another.
     fn legs(&self) -> u32 {
         1
@@ -112,7 +107,8 @@ pub trait Method {
     }
 
     /// Before a leg: `previous` is what the leg before it ended with, at first
-    /// the model of the run. Gives the model from which this leg starts.
+    /// the model of the run. Gives the model from which this leg starts, perhaps
+    /// of another form that can better express what the method aims at.
     ///
     /// # Errors
     /// A device that fails.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use data::{Dataset, Loader, LoaderOptions};
-use network::{Executor, Gradients, Load, Model};
+use network::{Executor, Gradients, Graph, Load, Model};
 use record::TsvWriter;
 
 use crate::checkpoint::{self, State};
@@ -71,7 +71,6 @@ pub fn train(
 ) -> Result<Model, TrainError> {
     run.training.check()?;
     matches(start, run.train)?;
-    let start = &method.prepare(start.clone());
     let images = run.training.images(run.train)?;
     let first = images.images(0..images.len().min(FIRST_IMAGES) as u32)?;
     let stage = LegContext {
@@ -91,7 +90,10 @@ pub fn train(
         let student = method.begin(leg, &model, &stage)?;
         let mut network = (run.load)(&student)?;
         train_leg(&mut *network, method, (run, &images, leg), observer)?;
-        model.parameters = network.parameters()?;
+        model = Model {
+            parameters: network.parameters()?,
+            ..student
+        };
         record::atomic::write(&file, &model.to_bytes())?;
         remove(&run.folder.join(leg.checkpoint()))?;
     }
@@ -262,7 +264,8 @@ fn read_leg(file: &Path, start: &Model) -> Result<Option<Model>, TrainError> {
     };
     let bytes = network::file::read_bytes(file).map_err(|e| damaged(e.to_string()))?;
     let model = Model::from_bytes(&bytes).map_err(|e| damaged(e.to_string()))?;
-    if model.graph != start.graph {
+    let ends = |graph: &Graph| (graph.input(), graph.classes());
+    if ends(&model.graph) != ends(&start.graph) {
         return Err(damaged("it is of another network".into()));
     }
     Ok(Some(model))

@@ -44,7 +44,7 @@ pub fn write(model: &Model, fold: Fold) -> Vec<u8> {
 fn encode(model: &Model) -> Vec<u8> {
     let graph = &model.graph;
     let late = graph.nodes().iter().any(|node| match &node.op {
-        Op::Activation(Activation::Gelu { .. }) => true,
+        Op::Activation(Activation::Gelu { .. }) | Op::AveragedRelu => true,
         Op::AveragePool { window, .. } => window.dilation != [1, 1],
         _ => false,
     });

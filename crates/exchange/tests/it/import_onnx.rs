@@ -94,6 +94,39 @@ fn count(graph: &Graph, op: &str) -> usize {
     graph.nodes().iter().filter(|n| n.op.name() == op).count()
 }
 
+/// ONNX has no averaged ReLU; what stands for it comes back as the same function.
+#[test]
+fn averaged_relus_survive_as_what_they_compute() {
+    for (fold, name) in [(Fold::Keep, "kept"), (Fold::Fold, "folded")] {
+        let mut model = imported("option-a-script").model.with_averaged_relus();
+        let relus: Vec<usize> = (0..model.graph.nodes().len())
+            .filter(|&id| model.graph.nodes()[id].op == Op::AveragedRelu)
+            .collect();
+        assert!(!relus.is_empty());
+        for id in relus {
+            let width = model.graph.parameters_of(id).start;
+            let values = model.parameters.get_mut(width).iter_mut().enumerate();
+            values.for_each(|(i, width)| *width = 0.1 * (i % 5) as f32);
+        }
+        let (again, _) = onnx::read(onnx::write(&model, fold), None).unwrap();
+        let pixels: Vec<f32> = (0..2 * model.graph.input().len())
+            .map(|i| (i * 7919 % 1000) as f32 / 1000.0)
+            .collect();
+        let [want, got] = [&model, &again].map(|model| {
+            let network = Reference::<f64>::new(model);
+            let mut logits = vec![0.0; 2 * model.graph.classes()];
+            network.logits(&pixels, &mut logits).unwrap();
+            logits
+        });
+        for (want, got) in want.iter().zip(&got) {
+            assert!(
+                (want - got).abs() < 1e-4 * (1.0 + want.abs()),
+                "{name}: {want} {got}"
+            );
+        }
+    }
+}
+
 #[test]
 fn layers_keep_their_names_and_stay_trainable() {
     let model = imported("option-a-script").model;

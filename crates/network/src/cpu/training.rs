@@ -159,13 +159,14 @@ impl Training {
     fn pull_back<'a>(
         &'a self,
         graph: &'a Graph,
-        parameters: &Parameters,
+        parameters: &'a Parameters,
         tape: &'a CpuTape,
         program: &'a BackwardProgram,
     ) -> pull_back::PullBack<'a> {
         pull_back::PullBack {
             training: self,
             graph,
+            parameters,
             packed: self.packed(parameters),
             tape,
             program,

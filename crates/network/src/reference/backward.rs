@@ -7,6 +7,7 @@ use kernels::reference::{
 
 use super::ReferenceTape;
 use super::forward::{factor_index, moves};
+use crate::activation::averaged_relu;
 use crate::graph::Graph;
 use crate::op::Op;
 
@@ -128,6 +129,12 @@ fn node<T: Real>(
         Op::Activation(activation) => {
             for ((dx, &x), &dy) in dx.iter_mut().zip(x).zip(dy) {
                 *dx = dy * T::from_f64(activation.derivative(x.to_f64()));
+            }
+        }
+        Op::AveragedRelu => {
+            for (i, (dx, &dy)) in dx.iter_mut().zip(dy).enumerate() {
+                let width = values[0][i % input.channels].to_f64();
+                *dx = dy * T::from_f64(averaged_relu(x[i].to_f64(), width).1);
             }
         }
         Op::Add => return vec![dy.to_vec(), dy.to_vec()],

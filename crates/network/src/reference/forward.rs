@@ -6,6 +6,7 @@ use kernels::reference::{
 };
 
 use super::ReferenceTape;
+use crate::activation::averaged_relu;
 use crate::graph::Graph;
 use crate::op::Op;
 use crate::verbs::Mode;
@@ -102,6 +103,12 @@ fn node<T: Real>(
         Op::Activation(activation) => {
             for (y, &x) in y.iter_mut().zip(x) {
                 *y = T::from_f64(activation.value(x.to_f64()));
+            }
+        }
+        Op::AveragedRelu => {
+            for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
+                let width = values[0][i % input.channels].to_f64();
+                *y = T::from_f64(averaged_relu(x.to_f64(), width).0);
             }
         }
         Op::Add => {

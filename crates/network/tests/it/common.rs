@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use network::{Graph, Model, ModelInfo};
+use network::{Graph, Model, ModelInfo, Role};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// A pool of this many threads.
@@ -29,8 +29,12 @@ pub fn model(graph: Graph) -> Model {
     let specs = model.graph.parameters().to_vec();
     for (i, (values, spec)) in model.parameters.iter_mut().zip(specs).enumerate() {
         if spec.shape.len() == 1 {
+            let least = match spec.role {
+                Role::Width => 0.0,
+                _ => 0.3,
+            };
             for (v, p) in values.iter_mut().zip(pixels(spec.len(), i as u64)) {
-                *v += 0.3 * (p - 0.3);
+                *v += 0.3 * (p - least);
             }
         }
     }

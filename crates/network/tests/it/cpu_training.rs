@@ -131,6 +131,14 @@ fn agrees_with_the_reference_on_networks() {
     }
 }
 
+/// A network as a student: every ReLU an average.
+#[test]
+fn agrees_with_the_reference_on_averaged_relus() {
+    let (graph, images) = small("resnet20-cifar");
+    let student = Model::initialised(graph, 0, Default::default()).with_averaged_relus();
+    check("averaged ReLUs", student.graph, images);
+}
+
 /// Operators that no built-in network has, values that are read twice, and a
 /// branch that leads nowhere.
 fn zoo() -> Graph {

@@ -30,6 +30,7 @@ fn network(graph: Graph) -> Reference<f64> {
             match role {
                 Role::Weight => {}
                 Role::RunningVariance => *v = 1.0 + 0.5 * z.tanh() as f32,
+                Role::Width => *v = 0.5 + 0.4 * z.tanh() as f32,
                 Role::NormScale => *v = 1.0 + 0.2 * z as f32,
                 Role::Bias | Role::NormShift | Role::RunningMean => *v = 0.3 * z as f32,
             }
@@ -134,6 +135,7 @@ fn every_activation() {
         Activation::Gelu { tanh: true },
         Activation::Silu,
         Activation::Tanh,
+        Activation::Exp,
     ] {
         check(
             &format!("{activation:?}"),
@@ -141,6 +143,11 @@ fn every_activation() {
             2,
         );
     }
+}
+
+#[test]
+fn averaged_relus() {
+    check("averaged ReLU", around(Op::AveragedRelu), 2);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Averaging: the Gaussian average itself, with the noise on the teacher's side.
 
 use network::logits::{log_softmax, softmax, vote};
-use network::{Executor, Gradients, Images, Model, NoisyImage, Purpose};
+use network::{Executor, Gradients, Images, Mode, Model, NoisyImage, Purpose};
 use serde_json::Value;
 use settings::{SettingError, choices, settings};
 
 use super::heat::head::{Head, Headed};
 use super::heat::{Fit, Heat, HeatParams, Start, agreement};
 use super::inputs::{InnerAttackParams, Inputs};
-use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share};
+use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share, widths};
 use crate::error::TrainError;
 use crate::loss;
 use crate::rows::Rows;
@@ -23,6 +23,26 @@ choices! {
         /// Its decisions: the share of the noise for which it chooses each class,
         /// from which the radius of randomized smoothing follows.
         Votes = "votes",
+    }
+}
+
+choices! {
+    /// What becomes of the student's ReLUs.
+    pub enum Relus {
+        /// Each becomes its own average over what the noise is where it stands.
+        Averaged = "averaged",
+        /// They stay as they are.
+        Kept = "kept",
+    }
+}
+
+choices! {
+    /// Which statistics the student's batch norms use while it learns.
+    pub enum Norms {
+        /// The teacher's running ones: the student differs by its weights alone.
+        Running = "running",
+        /// Those of the batch.
+        Batch = "batch",
     }
 }
 
@@ -50,6 +70,12 @@ settings! {
         mixed_share: f64 = 0.0,
         /// Where the student starts: warm (the teacher's weights) or reinit.
         start: Start = Start::Warm,
+        /// The student's ReLUs: averaged (each over the noise that reaches it), or
+        /// kept as they are.
+        relus: Relus = Relus::Averaged,
+        /// Statistics of the student's batch norms while it learns: running (the
+        /// teacher's, and kept), or batch [default: running; batch for reinit].
+        norms: Option<Norms> = None,
         /// Scale of an additional heat penalty; 0: none.
         lambda: f64 = 0.0,
     }
@@ -66,6 +92,10 @@ impl AverageParams {
         }
         share("noisy-share", self.noisy_share)?;
         share("mixed-share", self.mixed_share)?;
+        if (self.start, self.norms) == (Start::Reinit, Some(Norms::Running)) {
+            let wanted = "batch: fresh weights have no running statistics yet";
+            return Err(SettingError::value("norms", Norms::Running, wanted));
+        }
         match self.lambda {
             0.0 => Ok(()),
             lambda => positive("lambda", lambda),
@@ -139,11 +169,16 @@ impl Average {
             scale_free: params.target == AverageOf::Logits,
             ..HeatParams::default()
         };
+        let mut heat = Heat::unchecked(noise, heat);
+        heat.norms = match (params.norms, params.start) {
+            (Some(Norms::Running), _) | (None, Start::Warm) => Mode::Eval,
+            (Some(Norms::Batch), _) | (None, Start::Reinit) => Mode::Train,
+        };
         Ok(Self {
             params,
             attack,
             noise,
-            heat: Heat::unchecked(noise, heat),
+            heat,
         })
     }
 
@@ -187,19 +222,21 @@ impl Method for Average {
         &["loss", "fit", "penalty", "agreement", "train_accuracy"]
     }
 
-    /// A last batch norm without a scale has outputs of unit variance, which no
-    /// average has: it gets a scale to learn, 1 at first.
-    fn prepare(&self, model: Model) -> Model {
-        model.with_output_scale()
-    }
-
+    /// The student can do more than its teacher. A last batch norm without a scale
+    /// has outputs of unit variance, which no average has: it gets a scale to learn,
+    /// 1 at first. And every ReLU becomes the average that noise at the input makes
+    /// of it: already without a step of training, most of the gap is closed.
     fn begin(
         &mut self,
         leg: Leg,
         previous: &Model,
         stage: &LegContext<'_>,
     ) -> Result<Model, TrainError> {
-        self.heat.begin(leg, previous, stage)
+        let student = self.heat.begin(leg, previous, stage)?.with_output_scale();
+        match self.params.relus {
+            Relus::Kept => Ok(student),
+            Relus::Averaged => widths::averaged_relus(student, previous, self.noise, stage),
+        }
     }
 
     fn step(

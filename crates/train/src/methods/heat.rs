@@ -110,6 +110,8 @@ pub struct Heat {
     teacher: Option<Box<dyn Executor>>,
     /// Of the teacher's outputs; 1 unless the loss is to be free of their scale.
     variance: f64,
+    /// Which statistics the student's batch norms use while it learns.
+    pub(super) norms: Mode,
     watch: Watch,
 }
 
@@ -153,6 +155,7 @@ impl Heat {
             noise,
             teacher: None,
             variance: 1.0,
+            norms: Mode::Train,
             watch: Watch::default(),
         }
     }
@@ -191,7 +194,7 @@ impl Heat {
         let c = self.penalty_factor(classes, images.len());
 
         // J = fit(v(x), f^k(x)).
-        let (v, tape) = student.forward(x, Mode::Train)?;
+        let (v, tape) = student.forward(x, self.norms)?;
         let (distance, mut dv) = fit(&v);
         let mut squares = 0.0;
         for j in 0..kappa {
@@ -199,7 +202,7 @@ impl Heat {
             let w = self.projection(images, classes, position, j);
             let l = student.input_gradient(&tape, &w)?.unit();
             // J += c * d^2 with d = (w . v(x + fd_step * l) - w . v(x)) / fd_step.
-            let (moved, moved_tape) = student.forward(&x.moved(fd_step, &l), Mode::Train)?;
+            let (moved, moved_tape) = student.forward(&x.moved(fd_step, &l), self.norms)?;
             let d: Vec<f64> = w.dot(&(&moved - &v)).iter().map(|d| d / fd_step).collect();
             squares = d.iter().fold(squares, |sum, d| sum + d * d);
             let slope = w.scaled(d.iter().map(|d| 2.0 * c * d / fd_step));

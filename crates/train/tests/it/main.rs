@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod average_closed_forms;
+mod averaged_relus;
 mod common;
 mod divergence;
 mod functions;

@@ -13,6 +13,7 @@ impl Importer<'_> {
             "Relu" => Function::Relu,
             "Sigmoid" => Function::Sigmoid,
             "Tanh" => Function::Tanh,
+            "Exp" => Function::Exp,
             "HardSwish" => Function::HardSwish,
             "LeakyRelu" => Function::LeakyRelu {
                 slope: attributes.float("alpha").unwrap_or(0.01),

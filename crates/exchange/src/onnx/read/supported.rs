@@ -14,6 +14,7 @@ pub const SUPPORTED: &[&str] = &[
     "Div",
     "Dropout",
     "Erf (in Gelu)",
+    "Exp",
     "Flatten",
     "Gather (of shapes)",
     "Gelu",

@@ -54,6 +54,7 @@ impl Writer<'_> {
                 self.emit("BatchNormalization", name, &inputs, attributes);
             }
             Op::Activation(activation) => self.activation(name, &source.name, *activation),
+            Op::AveragedRelu => self.averaged_relu(id, &source),
             Op::Add | Op::Mul | Op::Concat => {
                 flat = node.inputs.iter().all(|&input| self.values[input].flat);
                 let inputs: Vec<String> = node
@@ -161,6 +162,33 @@ impl Writer<'_> {
         }
     }
 
+    /// `width * (Gelu(u) + phi(u))` with `u = x / width`, for which ONNX has no
+    /// node of its own.
+    fn averaged_relu(&mut self, id: NodeId, source: &Value) {
+        let name = self.graph().nodes()[id].name.clone();
+        let width = self.model.graph.parameters_of(id).start;
+        let width = self.model.parameters.get(width).iter();
+        // No width is 0, which would be divided by: so narrow an average is the ReLU.
+        let width: Vec<f32> = width.map(|w| w.max(1e-6)).collect();
+        let inverse: Vec<f32> = width.iter().map(|w| 1.0 / w).collect();
+        let part = |part: &str| Value {
+            name: format!("{name}/{part}"),
+            flat: source.flat,
+        };
+        let (u, gelu, square) = (part("u"), part("gelu"), part("square"));
+        self.affine(&u.name, source, &inverse, &[0.0]);
+        self.activation(&gelu.name, &u.name, Activation::Gelu { tanh: false });
+        self.emit("Mul", &square.name, &[&u.name, &u.name], vec![]);
+        let (exponent, exponential) = (part("exponent"), part("exponential"));
+        self.affine(&exponent.name, &square, &[-0.5], &[0.0]);
+        self.activation(&exponential.name, &exponent.name, Activation::Exp);
+        let (density, sum) = (part("density"), part("sum"));
+        let peak = (0.5 * std::f64::consts::FRAC_1_PI).sqrt() as f32;
+        self.affine(&density.name, &exponential, &[peak], &[0.0]);
+        self.emit("Add", &sum.name, &[&gelu.name, &density.name], vec![]);
+        self.affine(&name, &sum, &width, &[0.0]);
+    }
+
     fn activation(&mut self, name: &str, input: &str, activation: Activation) {
         match activation {
             Activation::Relu => self.emit("Relu", name, &[input], vec![]),
@@ -187,6 +215,7 @@ impl Writer<'_> {
                 self.emit("Sigmoid", &gate, &[input], vec![]);
                 self.emit("Mul", name, &[input, &gate], vec![]);
             }
+            Activation::Exp => self.emit("Exp", name, &[input], vec![]),
             Activation::Tanh => self.emit("Tanh", name, &[input], vec![]),
         }
     }

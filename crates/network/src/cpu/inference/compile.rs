@@ -186,6 +186,9 @@ fn work(isa: Isa, graph: &Graph, parameters: &Parameters, chain: &Chain) -> Work
         }
         Op::Add => Work::Add,
         Op::Activation(Activation::Relu) => Work::Relu,
+        Op::AveragedRelu => Work::AveragedRelu {
+            width: parameters.get(range.start).to_vec(),
+        },
         Op::MaxPool { window } => Work::MaxPool(*window),
         Op::AveragePool {
             window,

@@ -31,6 +31,10 @@ pub(super) enum Work {
     Add,
     /// The input itself: for a ReLU that nothing absorbed.
     Relu,
+    /// A ReLU averaged over noise of these widths, one a channel.
+    AveragedRelu {
+        width: Vec<f32>,
+    },
     MaxPool(Window),
     AveragePool {
         window: Window,

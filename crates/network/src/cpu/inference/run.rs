@@ -4,7 +4,7 @@ use kernels::buffer::Buffer;
 use kernels::conv::Epilogue;
 use kernels::isa::Isa;
 use kernels::team::Leader;
-use kernels::{elementwise, norm, pool};
+use kernels::{averaged_relu, elementwise, norm, pool};
 
 use super::arena::Arena;
 use super::plan::{Plan, Section, Source, Step, Work};
@@ -116,6 +116,7 @@ impl Runner<'_> {
                 elementwise::add(isa, x, other, step.relu, y);
             }
             Work::Relu => elementwise::relu(isa, x, y),
+            Work::AveragedRelu { width } => averaged_relu::averaged_relu(isa, width, x, y),
             Work::MaxPool(window) => pool::max_pool(isa, input, window, x, y),
             Work::AveragePool {
                 window,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kernels::averaged_relu::averaged_relu;
 use kernels::buffer::Buffer;
 use kernels::conv::Epilogue;
 use kernels::norm::{self, Moments};
@@ -278,6 +279,10 @@ impl Forward<'_> {
                 window,
                 count_padding,
             } => pool::average_pool(isa, shape, window, *count_padding, x, y),
+            Op::AveragedRelu => {
+                let width = self.parameters.get(self.graph.parameters_of(id).start);
+                averaged_relu(isa, width, x, y);
+            }
             Op::GlobalAveragePool => pool::global_average_pool(isa, shape, x, y),
             _ => other::forward(self.graph, id, inputs, y),
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kernels::averaged_relu::averaged_relu_gradient;
 use kernels::backward::sum_rows;
 use kernels::buffer::Buffer;
 use kernels::norm::{self, BackwardTerms, Mask};
@@ -17,12 +18,13 @@ use super::tape::{CpuTape, Share};
 use super::{Training, other, packed_of};
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
-use crate::parameters::HostGradients;
+use crate::parameters::{HostGradients, Parameters};
 use crate::verbs::Mode;
 
 pub(super) struct PullBack<'a> {
     pub training: &'a Training,
     pub graph: &'a Graph,
+    pub parameters: &'a Parameters,
     pub packed: Arc<Vec<Option<Packed>>>,
     pub tape: &'a CpuTape,
     pub program: &'a BackwardProgram,
@@ -512,7 +514,15 @@ impl Runner<'_, '_> {
             let (mut buffer, range) = (self.take(to), self.range(sources[k], to));
             let inputs = reader.all(&sources, &mut values);
             let gradient = self.gradient(id, dy);
-            other::pull_back(graph, id, &inputs, gradient, k, &mut buffer[range]);
+            let dx = &mut buffer[range];
+            match graph.nodes()[id].op {
+                Op::AveragedRelu => {
+                    let width = graph.parameters_of(id).start;
+                    let width = self.pull_back.parameters.get(width);
+                    averaged_relu_gradient(reader.isa, width, inputs[0], gradient, dx);
+                }
+                _ => other::pull_back(graph, id, &inputs, gradient, k, dx),
+            }
             self.put(to, buffer);
         }
         self.scratch.values = values;
