@@ -518,7 +518,7 @@ fn average_training(data: &str) -> Training {
     match data {
         // Eight pixels wide: a shift is another digit.
         "digits" => Training {
-            epochs: 100,
+            epochs: 150,
             augment: AugmentChoice::None,
             ..warm
         },
