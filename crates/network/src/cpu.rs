@@ -1,5 +1,6 @@
 //! The verbs on the CPU, by the kernels of this workspace.
 
+mod folded;
 mod inference;
 mod training;
 
@@ -17,6 +18,7 @@ use crate::noise::{Noise, NoisyImage};
 use crate::optimiser::{SgdStep, TrainingState};
 use crate::parameters::{HostGradients, Parameters};
 use crate::verbs::{Classify, Executor, Gradients, Mode, Tape};
+use folded::Folding;
 use inference::Inference;
 use training::{CpuTape, Training, other};
 
@@ -41,6 +43,7 @@ pub struct Cpu {
     /// At rest (`None`) until the first step.
     velocity: Option<HostGradients>,
     training: Training,
+    folding: Folding,
     inference: Inference,
     isa: Isa,
     pool: Arc<ThreadPool>,
@@ -57,6 +60,7 @@ impl Cpu {
         Self {
             inference: Inference::new(isa, Arc::clone(&pool)),
             training: Training::new(&model.graph, isa, Arc::clone(&pool)),
+            folding: Folding::default(),
             graph: model.graph.clone(),
             parameters: model.parameters.clone(),
             velocity: None,
@@ -68,6 +72,7 @@ impl Cpu {
     /// Forgets what was derived from the parameters.
     fn parameters_change(&mut self) {
         self.training.parameters_change();
+        self.folding.parameters_change();
         self.inference.parameters_change();
     }
 }
@@ -115,9 +120,11 @@ impl Executor for Cpu {
 
     fn forward(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError> {
         self.graph.count_images(images)?;
-        let (logits, tape) = self
-            .training
-            .forward(&self.graph, &self.parameters, images, mode);
+        let (graph, parameters) = (&self.graph, &self.parameters);
+        let (logits, tape) = match mode {
+            Mode::Train => self.training.forward(graph, parameters, images, mode),
+            Mode::Eval => (self.folding.get(graph, parameters, &self.training)).forward(images),
+        };
         Ok((logits, Tape::new(tape)))
     }
 
@@ -126,8 +133,13 @@ impl Executor for Cpu {
         let images = tape.images();
         DeviceError::length("cotangent", images * self.classes(), cotangent.len())?;
         let mut dx = vec![0.0; images * self.input().len()];
-        self.training
-            .input_gradient(&self.graph, &self.parameters, tape, cotangent, &mut dx);
+        match &tape.folded {
+            Some(folded) => folded.input_gradient(tape, cotangent, &mut dx),
+            None => {
+                let (graph, parameters) = (&self.graph, &self.parameters);
+                (self.training).input_gradient(graph, parameters, tape, cotangent, &mut dx);
+            }
+        }
         Ok(dx)
     }
 
@@ -140,8 +152,12 @@ impl Executor for Cpu {
         let tape: &CpuTape = tape.of()?;
         let gradients: &mut HostGradients = gradients.of_mut()?;
         DeviceError::length("cotangent", tape.images() * self.classes(), cotangent.len())?;
-        self.training
-            .parameter_gradient(&self.graph, &self.parameters, tape, cotangent, gradients);
+        let (training, graph, parameters) = (&self.training, &self.graph, &self.parameters);
+        // Rare: nobody trains on running statistics.
+        let unfolded = (tape.folded.as_ref())
+            .map(|_| training.forward(graph, parameters, &tape.pixels(), Mode::Eval));
+        let tape = unfolded.as_ref().map_or(tape, |(_, tape)| tape);
+        training.parameter_gradient(graph, parameters, tape, cotangent, gradients);
         Ok(())
     }
 
@@ -150,6 +166,7 @@ impl Executor for Cpu {
     }
 
     fn update_running_statistics(&mut self, tape: &Tape) -> Result<(), DeviceError> {
+        self.folding.parameters_change();
         self.inference.parameters_change();
         self.training
             .update_running_statistics(&self.graph, &mut self.parameters, tape.of()?);

@@ -27,7 +27,17 @@ use crate::parameters::Parameters;
 /// the convolution or linear layer that it alone reads, or becomes an affine
 /// node. Where a number would overflow, a batch norm stays what it is.
 pub fn fold_batch_norms(model: &Model) -> Model {
-    let nodes = model.graph.nodes();
+    let (graph, parameters) = folded(&model.graph, &model.parameters);
+    Model {
+        graph,
+        parameters,
+        info: model.info.clone(),
+    }
+}
+
+/// [`fold_batch_norms`] of a graph and its parameters.
+pub(crate) fn folded(graph: &Graph, parameters: &Parameters) -> (Graph, Parameters) {
+    let nodes = graph.nodes();
     let mut readers = vec![Vec::new(); nodes.len()];
     for (id, node) in nodes.iter().enumerate() {
         node.inputs
@@ -48,17 +58,17 @@ pub fn fold_batch_norms(model: &Model) -> Model {
         node.inputs
             .iter_mut()
             .for_each(|input| *input = ids[*input]);
-        let range = model.graph.parameters_of(id);
-        let mut own: Vec<Vec<f32>> = range.map(|i| model.parameters.get(i).to_vec()).collect();
+        let range = graph.parameters_of(id);
+        let mut own: Vec<Vec<f32>> = range.map(|i| parameters.get(i).to_vec()).collect();
         match (&mut node.op, &readers[id][..]) {
             (op @ Op::BatchNorm { .. }, _) => {
-                if let Some(affine) = affine(model, id) {
+                if let Some(affine) = affine(graph, parameters, id) {
                     *op = affine;
                     own.clear();
                 }
             }
             (Op::Conv { bias, .. } | Op::Linear { bias, .. }, &[reader]) => {
-                if let Some(product) = multiplied(model, reader, &own) {
+                if let Some(product) = multiplied(graph, parameters, reader, &own) {
                     *bias = true;
                     own = product;
                     gone[reader] = true;
@@ -72,24 +82,25 @@ pub fn fold_batch_norms(model: &Model) -> Model {
     }
     let graph = Graph::new(folded).expect("folding keeps shapes");
     let parameters = Parameters::new(&graph, values);
-    Model {
-        graph,
-        parameters,
-        info: model.info.clone(),
-    }
+    (graph, parameters)
 }
 
 /// A batch norm as an affine node, unless its numbers overflow.
-fn affine(model: &Model, norm: NodeId) -> Option<Op> {
-    let factors = Factors::of_norm(BatchNorm::of(&model.graph, &model.parameters, norm)?);
+fn affine(graph: &Graph, parameters: &Parameters, norm: NodeId) -> Option<Op> {
+    let factors = Factors::of_norm(BatchNorm::of(graph, parameters, norm)?);
     let (scale, shift) = (single(&factors.scale), single(&factors.shift));
     finite(&[&scale, &shift]).then_some(Op::Affine { scale, shift })
 }
 
 /// Weight and bias of a layer times the factors of the batch norm behind it,
 /// unless they or the factors overflow.
-fn multiplied(model: &Model, norm: NodeId, layer: &[Vec<f32>]) -> Option<Vec<Vec<f32>>> {
-    let norm = Factors::of_norm(BatchNorm::of(&model.graph, &model.parameters, norm)?);
+fn multiplied(
+    graph: &Graph,
+    parameters: &Parameters,
+    norm: NodeId,
+    layer: &[Vec<f32>],
+) -> Option<Vec<Vec<f32>>> {
+    let norm = Factors::of_norm(BatchNorm::of(graph, parameters, norm)?);
     let bias = layer.get(1).map(Vec::as_slice);
     let factors = Factors::of_bias(norm.scale.len(), bias).then(&norm);
     let (weight, bias) = (factors.weights(&layer[0]), single(&factors.shift));

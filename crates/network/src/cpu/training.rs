@@ -47,7 +47,7 @@ pub(crate) struct Training {
     weight_gradients: Vec<Option<WeightGradient>>,
     packed: Mutex<Option<Arc<Vec<Option<Packed>>>>>,
     store: Arc<Store>,
-    scratches: Scratches,
+    scratches: Arc<Scratches>,
 }
 
 /// Index of what exists once for each mode.
@@ -79,7 +79,16 @@ impl Training {
             plan,
             packed: Mutex::new(None),
             store: Arc::default(),
-            scratches: Scratches::default(),
+            scratches: Arc::default(),
+        }
+    }
+
+    /// The same for another graph, on the same threads and in the same memory.
+    pub fn beside(&self, graph: &Graph) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            scratches: Arc::clone(&self.scratches),
+            ..Self::new(graph, self.isa, Arc::clone(&self.pool))
         }
     }
 

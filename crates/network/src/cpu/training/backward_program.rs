@@ -37,7 +37,7 @@ pub(super) enum Step {
     /// Masks the gradient of a unit's value by its ReLU and, for a batch norm,
     /// sums it up.
     Mask {
-        apply: NodeId,
+        unit: NodeId,
         buffer: BufferId,
         reduce: bool,
     },
@@ -214,10 +214,8 @@ impl Compiler<'_> {
             behind.is_some_and(|b| self.pending.contains(&b)) || (weights && self.weights);
         let reduces = match step {
             Step::Mask {
-                apply,
-                reduce: true,
-                ..
-            } => Some(apply),
+                unit, reduce: true, ..
+            } => Some(unit),
             _ => None,
         };
         let before = self.stages.list.len();
@@ -277,8 +275,26 @@ impl Compiler<'_> {
         match unit {
             Unit::Input | Unit::Fused => {}
             Unit::Apply(apply) => self.apply(id, apply, needed, group),
-            Unit::Conv { input, .. } => {
+            Unit::Conv {
+                input,
+                residual,
+                relu,
+                ..
+            } => {
+                if *relu {
+                    let step = Step::Mask {
+                        unit: id,
+                        buffer: self.owned(id, group),
+                        reduce: false,
+                    };
+                    self.push(step, group);
+                }
                 let dy = gradient(self.states[id]);
+                if let (Some(residual), Gradient::Buffer(buffer)) = (residual, dy)
+                    && needed[*residual]
+                {
+                    self.share(*residual, buffer, group);
+                }
                 let add = match self.states[*input] {
                     State::Owned(b) | State::Shared(b) => Some(b),
                     State::Nothing | State::Behind(..) => None,
@@ -318,7 +334,7 @@ impl Compiler<'_> {
         };
         if apply.relu || reduce {
             let step = Step::Mask {
-                apply: id,
+                unit: id,
                 buffer,
                 reduce,
             };
@@ -331,7 +347,12 @@ impl Compiler<'_> {
         if !needed[source] {
             return;
         }
-        let stored = matches!(self.plan.units[source], Unit::Input | Unit::Apply(_));
+        let stored = match &self.plan.units[source] {
+            Unit::Input | Unit::Apply(_) => true,
+            // Its gradient is masked, or passed on as it stands.
+            Unit::Conv { residual, relu, .. } => residual.is_some() || *relu,
+            _ => false,
+        };
         if apply.factors == Factors::Identity {
             self.share(source, buffer, group);
         } else if self.plan.readers[source] == 1 && !stored {

@@ -131,9 +131,11 @@ impl Forward<'_> {
         let mut tape = CpuTape {
             mode,
             images: count,
+            input: self.graph.input().len(),
             shares: shares(count).map(share).collect(),
             applied: plan.units.iter().map(|_| None).collect(),
             store: Arc::clone(&training.store),
+            folded: None,
         };
         for (id, unit) in plan.units.iter().enumerate() {
             if let Unit::Apply(apply) = unit
@@ -237,18 +239,18 @@ impl Forward<'_> {
         match unit {
             Unit::Input | Unit::Fused => {}
             Unit::Conv {
-                input, parameters, ..
+                parameters, relu, ..
             } => {
                 let packed = &packed_of(self.packed, id).forward;
-                let x = reader.all(&[*input], values)[0];
+                let read = reader.all(&inputs(self.graph, id, unit), values);
                 let count = reader.group.count;
                 conv.reserve(packed.scratch_len(count));
-                let bias = parameters.clone().nth(1).map(|p| self.parameters.get(p));
                 let epilogue = Epilogue {
-                    bias,
-                    ..Epilogue::default()
+                    bias: parameters.clone().nth(1).map(|p| self.parameters.get(p)),
+                    residual: read.get(1).copied(),
+                    relu: *relu,
                 };
-                packed.run(count, x, epilogue, y, conv);
+                packed.run(count, read[0], epilogue, y, conv);
             }
             Unit::Apply(Apply {
                 source,

@@ -4,7 +4,8 @@
 //! `out = relu(scale * source + shift + residual)`. Such a unit without a
 //! residual and with one reader is not stored: its reader computes it again, in
 //! the cache, from what the convolution before it left behind. So one tensor
-//! per convolution is kept, and one per residual block.
+//! per convolution is kept, and one per residual block. Where no batch norm
+//! stands between, a convolution does the addition and the ReLU itself.
 
 use std::ops::Range;
 
@@ -40,10 +41,13 @@ pub(super) enum Unit {
     /// The images.
     Input,
     /// A convolution, or a linear layer as one of 1x1.
+    /// `out = relu(conv(input) + bias + residual)`.
     Conv {
         input: NodeId,
         shape: ConvShape,
         parameters: Range<usize>,
+        residual: Option<NodeId>,
+        relu: bool,
     },
     Apply(Apply),
     /// Any other operator, as the graph has it.
@@ -137,7 +141,9 @@ impl Plan {
 pub(super) fn inputs(graph: &Graph, id: NodeId, unit: &Unit) -> Vec<NodeId> {
     match unit {
         Unit::Input | Unit::Fused => vec![],
-        Unit::Conv { input, .. } => vec![*input],
+        Unit::Conv {
+            input, residual, ..
+        } => std::iter::once(*input).chain(*residual).collect(),
         Unit::Apply(apply) => std::iter::once(apply.source)
             .chain(apply.residual)
             .collect(),
@@ -163,52 +169,56 @@ fn fuse(graph: &Graph) -> Vec<Unit> {
         if units[id].is_some() {
             continue;
         }
+        let linear = matches!(node.op, Op::Conv { .. } | Op::Linear { .. });
         let factors = match &node.op {
             Op::Input { .. } => {
                 units[id] = Some(Unit::Input);
                 continue;
             }
-            Op::Conv { .. } | Op::Linear { .. } => {
-                units[id] = Some(Unit::Conv {
-                    input: node.inputs[0],
-                    shape: conv_shape(&node.op, graph.input_of(id)),
-                    parameters: graph.parameters_of(id),
-                });
-                continue;
-            }
             Op::Affine { .. } => Factors::Constant(id),
             Op::BatchNorm { .. } => Factors::Norm(id),
             Op::Add | Op::Activation(Activation::Relu) => Factors::Identity,
+            _ if linear => Factors::Identity,
             _ => {
                 units[id] = Some(Unit::Other);
                 continue;
             }
         };
-        let mut apply = Apply {
-            factors,
-            source: node.inputs[0],
-            residual: None,
-            relu: node.op == Op::RELU,
-        };
+        let (mut residual, mut relu) = (None, node.op == Op::RELU);
         let mut last = id;
         if node.op == Op::Add {
-            apply.residual = Some(node.inputs[1]);
+            residual = Some(node.inputs[1]);
         } else if let Some(add) = sole_reader(id)
             && nodes[add].op == Op::Add
             && units[add].is_none()
-            && !apply.relu
+            && !relu
         {
-            apply.residual = nodes[add].inputs.iter().copied().find(|&i| i != id);
+            residual = nodes[add].inputs.iter().copied().find(|&i| i != id);
             (units[last], last) = (Some(Unit::Fused), add);
         }
-        if let Some(relu) = sole_reader(last)
-            && nodes[relu].op == Op::RELU
-            && !apply.relu
+        if let Some(next) = sole_reader(last)
+            && nodes[next].op == Op::RELU
+            && !relu
         {
-            apply.relu = true;
-            (units[last], last) = (Some(Unit::Fused), relu);
+            relu = true;
+            (units[last], last) = (Some(Unit::Fused), next);
         }
-        units[last] = Some(Unit::Apply(apply));
+        units[last] = Some(if linear {
+            Unit::Conv {
+                input: node.inputs[0],
+                shape: conv_shape(&node.op, graph.input_of(id)),
+                parameters: graph.parameters_of(id),
+                residual,
+                relu,
+            }
+        } else {
+            Unit::Apply(Apply {
+                factors,
+                source: node.inputs[0],
+                residual,
+                relu,
+            })
+        });
     }
     units
         .into_iter()

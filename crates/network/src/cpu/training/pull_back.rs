@@ -159,12 +159,10 @@ impl PullBack<'_> {
                     work.bias.resize(self.graph.shape(id).channels, 0.0);
                 }
                 Step::Mask {
-                    apply,
-                    reduce: true,
-                    ..
+                    unit, reduce: true, ..
                 } => {
-                    let (k, _) = norm_index(&self.training.plan, apply);
-                    let channels = self.graph.shape(apply).channels;
+                    let (k, _) = norm_index(&self.training.plan, unit);
+                    let channels = self.graph.shape(unit).channels;
                     work.sums[k].iter_mut().for_each(|sums| {
                         sums.clear();
                         sums.resize(channels, 0.0);
@@ -213,11 +211,9 @@ impl PullBack<'_> {
         for step in &stage.steps {
             match *step {
                 Step::Mask {
-                    apply,
-                    reduce: true,
-                    ..
+                    unit, reduce: true, ..
                 } => {
-                    terms[apply] = self.norm_terms(apply, work, gradients.as_deref_mut());
+                    terms[unit] = self.norm_terms(unit, work, gradients.as_deref_mut());
                 }
                 Step::Conv {
                     id,
@@ -365,12 +361,12 @@ impl Runner<'_, '_> {
                 self.put(to, buffer);
             }
             Step::Mask {
-                apply,
+                unit,
                 buffer: id,
                 reduce,
             } => {
-                let (mut buffer, range) = (self.take(id), self.range(apply, id));
-                self.mask(apply, &mut buffer[range], reduce);
+                let (mut buffer, range) = (self.take(id), self.range(unit, id));
+                self.mask(unit, &mut buffer[range], reduce);
                 self.put(id, buffer);
             }
             Step::PullBack { apply, from, to } => {
@@ -393,6 +389,11 @@ impl Runner<'_, '_> {
     /// Masks the gradient of a unit's value, and sums it up.
     fn mask(&mut self, apply: NodeId, dy: &mut [f32], reduce: bool) {
         let (reader, isa) = (self.reader, self.reader.isa);
+        if let Unit::Conv { .. } = reader.plan.units[apply] {
+            let mask = Mask::Positive(reader.kept(apply));
+            norm::mask(isa, mask, &[], dy);
+            return;
+        }
         let unit = reader.plan.apply(apply);
         let applied = reader.factors(apply);
         let mask = match unit.relu {
@@ -466,7 +467,12 @@ impl Runner<'_, '_> {
         parameters: bool,
     ) {
         let (reader, count) = (self.reader, self.reader.group.count);
-        let Unit::Conv { input, .. } = reader.plan.units[id] else {
+        let Unit::Conv {
+            input,
+            parameters: ref range,
+            ..
+        } = reader.plan.units[id]
+        else {
             unreachable!("a step of a convolution")
         };
         self.prepare(id, dy);
@@ -482,7 +488,7 @@ impl Runner<'_, '_> {
             let gradient = self.gradient(id, dy);
             let accumulator = &mut weights[..plan.accumulator_len()];
             plan.accumulate(count, x, gradient, accumulator, fresh, &mut scratch);
-            if self.pull_back.graph.parameters_of(id).len() > 1 {
+            if range.len() > 1 {
                 let mut sums = vec![0.0; bias.len()];
                 sum_rows(gradient, &mut sums);
                 for (bias, sum) in bias.iter_mut().zip(sums) {

@@ -6,6 +6,7 @@ use kernels::buffer::Buffer;
 use kernels::norm::Moments;
 
 use super::memory::Store;
+use crate::cpu::folded::Folded;
 use crate::verbs::Mode;
 
 /// Kept values of one share of the images.
@@ -37,16 +38,30 @@ pub(super) struct Applied {
 pub struct CpuTape {
     pub(super) mode: Mode,
     pub(super) images: usize,
+    /// Floats of an image.
+    pub(super) input: usize,
     pub(super) shares: Vec<Share>,
     /// By node.
     pub(super) applied: Vec<Option<Applied>>,
     pub(super) store: Arc<Store>,
+    /// The network that was run, if not the executor's own graph.
+    pub(in crate::cpu) folded: Option<Arc<Folded>>,
 }
 
 impl CpuTape {
     /// Number of images.
     pub fn images(&self) -> usize {
         self.images
+    }
+
+    /// The images themselves.
+    pub(in crate::cpu) fn pixels(&self) -> Vec<f32> {
+        let mut pixels = vec![];
+        for share in &self.shares {
+            let len = share.images * self.input;
+            pixels.extend_from_slice(&share.values[0][..len]);
+        }
+        pixels
     }
 }
 
