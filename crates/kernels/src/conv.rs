@@ -170,6 +170,14 @@ impl Conv {
         }
     }
 
+    /// Winograd's way with tiles of 4x4, if it is in use.
+    pub(crate) fn winograd4(&self) -> Option<&Winograd> {
+        match &self.method {
+            Method::Winograd(w) if w.size() == 4 => Some(w),
+            _ => None,
+        }
+    }
+
     /// The geometry.
     pub fn shape(&self) -> &ConvShape {
         &self.shape

@@ -11,7 +11,7 @@ mod weight;
 mod winograd;
 
 pub use input::InputGradient;
-pub use weight::WeightGradient;
+pub use weight::{ConvInputs, InputPass, WeightGradient};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ mod backward;
 mod elementwise;
 mod rows;
 
-pub use backward::{BackwardTerms, Mask, backward_apply, backward_reduce};
+pub use backward::{BackwardTerms, Mask, Masking, backward_apply, backward_reduce};
 pub use elementwise::{mask, scale};
 
 use crate::isa::{Isa, Kernel};

@@ -27,7 +27,7 @@ use tiles::Patch;
 use transform::{Filtering, Four, Two};
 
 /// Most tiles of a chunk.
-const MOST_TILES: usize = 48;
+pub(crate) const MOST_TILES: usize = 48;
 /// With fewer tiles than this a thread, threads share them and split the
 /// output channels: reading the weights costs more than the products.
 const FEW_TILES: usize = 6;
@@ -60,6 +60,11 @@ impl Winograd {
 
     fn positions(&self) -> usize {
         (self.size + 2) * (self.size + 2)
+    }
+
+    /// All panels of output channels.
+    pub fn all_panels(&self) -> Range<usize> {
+        0..self.panels.count()
     }
 
     /// Tiles down and across one image.
@@ -245,10 +250,11 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
     }
 }
 
-/// `M[position] = V[position] U[position]` for all positions.
+/// `M[position] = V[position] U[position]` for all positions, of at most
+/// [`MOST_TILES`] tiles.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "two matrices and their strides")]
-fn products<S: Simd, const A: usize>(
+pub(crate) fn products<S: Simd, const A: usize>(
     s: S,
     w: &Winograd,
     panels: Range<usize>,
@@ -261,8 +267,8 @@ fn products<S: Simd, const A: usize>(
     let depth = w.shape.input.channels;
     let (channels, outputs) = (w.channels(), w.panels.padded());
     let mut rows = [std::ptr::null::<f32>(); MOST_TILES];
-    debug_assert!(v.len() >= A * A * v_stride && m.len() >= A * A * m_stride);
-    debug_assert!(v_stride >= count * channels && m_stride >= count * outputs);
+    assert!(count <= MOST_TILES && v_stride >= count * channels && m_stride >= count * outputs);
+    assert!(v.len() >= (A * A - 1) * v_stride + count * channels && m.len() >= A * A * m_stride);
     for (t, row) in rows[..count].iter_mut().enumerate() {
         // SAFETY: `count` rows of `channels` floats per position.
         *row = unsafe { v.as_ptr().add(t * channels) };

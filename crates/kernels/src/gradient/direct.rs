@@ -188,7 +188,7 @@ impl Kernel for Accumulate<'_, Direct> {
         let [stride_y, stride_x] = plan.shape.window.stride;
         let (packed_x, packed_dy) = pass.scratch.split_at_mut(plan.images * plan.in_len());
         let mut fresh = pass.fresh;
-        let images = pass.x.chunks(plan.images * input);
+        let images = pass.inputs.x.chunks(plan.images * input);
         for (x, dy) in images.zip(pass.dy.chunks(plan.images * output.len())) {
             let images = x.len() / input;
             for first_row in (0..output.height).step_by(plan.rows) {

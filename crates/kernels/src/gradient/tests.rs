@@ -1,6 +1,8 @@
-use super::{InputGradient, WeightGradient};
+use super::{ConvInputs, InputGradient, InputPass, WeightGradient};
+use crate::conv::Conv;
 use crate::geometry::{ConvShape, Padding, Shape, Window};
 use crate::isa::Isa;
+use crate::norm::{self, Mask, Masking};
 use crate::reference;
 use proptest::prelude::*;
 
@@ -25,6 +27,14 @@ fn distance(got: &[f32], want: &[f64]) -> f64 {
     let largest = want.iter().fold(1e-3, |m: f64, w| m.max(w.abs()));
     let differences = got.iter().zip(want).map(|(&g, w)| (f64::from(g) - w).abs());
     differences.fold(0.0, f64::max) / largest
+}
+
+fn plain(x: &[f32]) -> ConvInputs<'_> {
+    ConvInputs {
+        x,
+        factors: None,
+        relu: false,
+    }
 }
 
 fn check(shape: ConvShape, images: usize, seed: u64) {
@@ -58,11 +68,12 @@ fn check(shape: ConvShape, images: usize, seed: u64) {
             if !part.is_empty() {
                 plan.accumulate(
                     part.len(),
-                    &x[part.start * input..part.end * input],
+                    plain(&x[part.start * input..part.end * input]),
                     &dy[part.start * output..part.end * output],
                     &mut accumulator,
                     fresh,
                     &mut scratch,
+                    None,
                 );
                 fresh = false;
             }
@@ -164,5 +175,106 @@ fn agree_with_the_reference_on_usual_layers() {
             groups: 1,
         };
         check(shape, images, 7);
+    }
+}
+
+/// Both gradients in one pass, the inputs normalised on the way and the gradient
+/// masked and summed up, against the same things one after the other.
+#[test]
+fn one_pass_makes_what_single_ones_do() {
+    for (size, input, output, padding, images) in [
+        (8, 16, 16, 1, 3),
+        (13, 32, 16, 1, 2),
+        (6, 16, 48, 0, 9),
+        (9, 32, 32, 2, 2),
+    ] {
+        let shape = ConvShape {
+            input: Shape::new(size, size, input),
+            out_channels: output,
+            window: Window::square(3, 1, padding),
+            groups: 1,
+        };
+        let len = images * shape.input.len();
+        let x = numbers(1, len);
+        let dy = numbers(2, images * shape.output().len());
+        let weights = numbers(3, shape.weights());
+        let residual = numbers(4, len);
+        let other = numbers(5, len);
+        let [scale, shift, mean] = [6, 7, 8].map(|seed| numbers(seed, input));
+        for isa in Isa::available() {
+            let plan = WeightGradient::new(isa, shape);
+            let conv = Conv::input_gradient(isa, shape, &weights).expect("a stride of 1");
+            assert!(
+                plan.applies_factors() && plan.pulls_back(&conv),
+                "{shape:?}"
+            );
+            let mut scratch = vec![f32::NAN; plan.scratch_len().max(conv.scratch_len(images))];
+            let mut inputs = vec![0.0; len];
+            norm::apply(isa, (&scale, &shift), &x, None, true, &mut inputs);
+            let mut want = vec![f32::NAN; plan.accumulator_len()];
+            plan.accumulate(
+                images,
+                plain(&inputs),
+                &dy,
+                &mut want,
+                true,
+                &mut scratch,
+                None,
+            );
+            let masks = [
+                Mask::None,
+                Mask::Positive(&other),
+                Mask::Affine(&scale, &shift),
+            ];
+            for (mask, sums) in masks.into_iter().flat_map(|m| [(m, false), (m, true)]) {
+                let masking = |sum, dot| Masking {
+                    mask,
+                    x: &x,
+                    mean: &mean,
+                    sums: if sums { Some((sum, dot)) } else { None },
+                };
+                let epilogue = crate::conv::Epilogue {
+                    residual: Some(&residual),
+                    ..Default::default()
+                };
+                let mut want_dx = vec![f32::NAN; len];
+                conv.run(images, &dy, epilogue, &mut want_dx, &mut scratch);
+                let mut want_sums = [vec![0.0; input], vec![0.0; input]];
+                let [sum, dot] = &mut want_sums;
+                masking(sum, dot).apply(isa, &mut want_dx);
+
+                let mut got = vec![f32::NAN; plan.accumulator_len()];
+                let mut dx = vec![f32::NAN; len];
+                let mut got_sums = [vec![0.0; input], vec![0.0; input]];
+                let [sum, dot] = &mut got_sums;
+                let factors = Some((&scale[..], &shift[..]));
+                let inputs = ConvInputs {
+                    x: &x,
+                    factors,
+                    relu: true,
+                };
+                let pass = InputPass {
+                    conv: &conv,
+                    residual: Some(&residual),
+                    dx: &mut dx,
+                    masking: Some(masking(sum, dot)),
+                };
+                plan.accumulate(
+                    images,
+                    inputs,
+                    &dy,
+                    &mut got,
+                    true,
+                    &mut scratch,
+                    Some(pass),
+                );
+                assert_eq!(got, want, "{isa} {shape:?}");
+                let far = |got: &[f32], want: &[f32]| distance(got, &double(want));
+                assert!(far(&dx, &want_dx) < 1e-6, "{isa} {shape:?} {mask:?}");
+                for (got, want) in got_sums.iter().zip(&want_sums) {
+                    assert!(far(got, want) < 1e-5, "{isa} {shape:?} {mask:?} {sums}");
+                }
+            }
+        }
     }
 }

@@ -2,8 +2,35 @@
 
 use super::direct::Direct;
 use super::winograd::Winograd;
+use crate::conv::Conv;
 use crate::geometry::ConvShape;
 use crate::isa::Isa;
+use crate::norm::Masking;
+
+/// The inputs of a convolution: `x`, or `relu(scale * x + shift)` per channel if
+/// there are factors, without the ReLU unless it is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct ConvInputs<'a> {
+    /// As they lie there.
+    pub x: &'a [f32],
+    /// `(scale, shift)`.
+    pub factors: Option<(&'a [f32], &'a [f32])>,
+    /// Clip at 0, where there are factors.
+    pub relu: bool,
+}
+
+/// The gradient of the inputs, to be made together with that of the weights.
+#[derive(Debug)]
+pub struct InputPass<'a> {
+    /// The pull-back: [`Conv::input_gradient`] of the same convolution.
+    pub conv: &'a Conv,
+    /// Added.
+    pub residual: Option<&'a [f32]>,
+    /// Takes the gradient.
+    pub dx: &'a mut [f32],
+    /// What is done to it in the end.
+    pub masking: Option<Masking<'a>>,
+}
 
 /// A plan for the weight gradient of one convolution.
 ///
@@ -49,32 +76,54 @@ impl WeightGradient {
         }
     }
 
-    /// Adds the gradient over `images` images to the accumulator: `x` are the
-    /// inputs, `dy` the gradients of the outputs. A `fresh` accumulator is
-    /// overwritten instead, so that it need not be zero.
+    /// Whether [`WeightGradient::accumulate`] takes inputs with factors.
+    pub fn applies_factors(&self) -> bool {
+        matches!(self.method, Method::Winograd(_))
+    }
+
+    /// Whether [`WeightGradient::accumulate`] makes the gradient of the inputs
+    /// too, with this pull-back.
+    pub fn pulls_back(&self, conv: &Conv) -> bool {
+        matches!(self.method, Method::Winograd(_)) && conv.winograd4().is_some()
+    }
+
+    /// Adds the gradient over `images` images to the accumulator: `dy` are the
+    /// gradients of the outputs. A `fresh` accumulator is overwritten instead, so
+    /// that it need not be zero.
     ///
     /// # Panics
-    /// If there are no images or a slice has the wrong length (`scratch`: too
-    /// short).
+    /// If there are no images, a slice has the wrong length (`scratch`: too
+    /// short), or factors or an input pass are given to a plan that does not
+    /// take them.
+    #[expect(clippy::too_many_arguments, reason = "two gradients in one pass")]
     pub fn accumulate(
         &self,
         images: usize,
-        x: &[f32],
+        inputs: ConvInputs<'_>,
         dy: &[f32],
         accumulator: &mut [f32],
         fresh: bool,
         scratch: &mut [f32],
+        input: Option<InputPass<'_>>,
     ) {
         assert!(images > 0);
-        assert_eq!(x.len(), images * self.shape.input.len());
+        assert_eq!(inputs.x.len(), images * self.shape.input.len());
         assert_eq!(dy.len(), images * self.shape.output().len());
         assert_eq!(accumulator.len(), self.accumulator_len());
+        assert!(inputs.factors.is_none() || self.applies_factors());
+        if let Some(input) = &input {
+            assert!(self.pulls_back(input.conv));
+            assert_eq!(input.conv.shape().input, self.shape.output());
+            assert_eq!(input.conv.shape().out_channels, self.shape.input.channels);
+            assert_eq!(input.dx.len(), inputs.x.len());
+        }
         let pass = Pass {
-            x,
+            inputs,
             dy,
             accumulator,
             fresh,
             scratch: &mut scratch[..self.scratch_len()],
+            input,
         };
         match &self.method {
             Method::Direct(plan) => self.isa.dispatch(Accumulate { plan, pass }),
@@ -98,11 +147,12 @@ impl WeightGradient {
 
 /// What a plan adds up: see [`WeightGradient::accumulate`].
 pub(super) struct Pass<'a> {
-    pub x: &'a [f32],
+    pub inputs: ConvInputs<'a>,
     pub dy: &'a [f32],
     pub accumulator: &'a mut [f32],
     pub fresh: bool,
     pub scratch: &'a mut [f32],
+    pub input: Option<InputPass<'a>>,
 }
 
 /// One pass of a plan, as a kernel.

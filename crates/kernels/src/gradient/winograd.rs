@@ -1,12 +1,18 @@
 //! Weight gradient of a 3x3 convolution of stride 1 by Winograd's filtering.
 //!
-//! The gradient of the nine taps is itself a convolution, of an input patch
-//! `d` with a 4x4 tile `g` of the output's gradient, so that F(3x3, 4x4) gives
-//! `dW = A^T [ sum over tiles (G g G^T) . (B^T d B) ] A` with 36 products where
-//! the direct way has 144. `B^T` is that of the forward F(4x4, 3x3), with the
-//! points 0, 1, -1, 2, -2 and infinity. The sum over tiles is 36 matrix
-//! products `channels x tiles x outputs`; only the end is transformed back, so
-//! the rational factors of `G` are put into `A`.
+//! The gradient of the nine taps is itself a convolution, of a patch `d` of the
+//! output's gradient with a 4x4 tile `g` of the input, so that F(3x3, 4x4) gives
+//! `dW = A^T [ sum over tiles (G g G^T) . (B^T d B) ] A`, turned by 180 degrees,
+//! with 36 products where the direct way has 144. `B^T` is that of the forward
+//! F(4x4, 3x3), with the points 0, 1, -1, 2, -2 and infinity. The sum over tiles
+//! is 36 matrix products `channels x tiles x outputs`; only the end is
+//! transformed back, so the rational factors of `G` are put into `A`.
+//!
+//! The patch is the one that the input's gradient of the same tile is made of,
+//! so `B^T d B` serves both gradients.
+
+mod outputs;
+mod planes;
 
 use super::tile::{BLOCK, COLUMNS, Walk};
 use super::weight::Accumulate;
@@ -15,13 +21,21 @@ use crate::isa::Kernel;
 use crate::simd::Simd;
 use crate::winograd::tiles::{self, Patch};
 use crate::winograd::transform::Four;
+use crate::winograd::{MOST_TILES, products};
+use outputs::Outputs;
+use planes::Planes;
 
-/// Side of an input patch and of an output tile.
+/// Side of a patch of the output's gradient and of an input tile.
 const PATCH: usize = 6;
 const TILE: usize = 4;
 const POSITIONS: usize = PATCH * PATCH;
 /// Floats of transformed tiles that fit into the second-level cache.
 const CHUNK: usize = 1 << 17;
+/// Most tiles of a chunk.
+const MOST: usize = 64;
+/// Tiles whose input gradient is made together.
+const PULLED: usize = 24;
+const _: () = assert!(PULLED <= MOST_TILES);
 
 /// `A^T`, with the factors that `G` leaves out.
 const A: [[f64; PATCH]; 3] = {
@@ -33,6 +47,9 @@ const A: [[f64; PATCH]; 3] = {
         [0.0, -S, -S, 4.0 * T, 4.0 * T, 1.0],
     ]
 };
+
+/// Image, top and left of a tile of the input.
+type TilePlace = (usize, usize, usize);
 
 #[derive(Clone, Debug)]
 pub(super) struct Winograd {
@@ -59,7 +76,7 @@ impl Winograd {
         let floats = POSITIONS * (shape.input.channels + shape.out_channels);
         Self {
             shape,
-            chunk: (CHUNK / floats).clamp(32, 64),
+            chunk: (CHUNK / floats).clamp(32, MOST),
         }
     }
 
@@ -67,22 +84,23 @@ impl Winograd {
         POSITIONS * self.shape.input.channels * self.shape.out_channels
     }
 
-    /// Floats from one position to the next: one cache line more than the
-    /// tiles need, lest all positions fall into the same cache set.
-    fn strides(&self) -> [usize; 2] {
-        [self.shape.input.channels, self.shape.out_channels].map(|c| self.chunk * c + 16)
+    /// Floats from one position to the next in `V`, `Z` and `M`: one cache line
+    /// more than the tiles need, lest all positions fall into the same cache set.
+    fn strides(&self) -> [usize; 3] {
+        let (inputs, outputs) = (self.shape.input.channels, self.shape.out_channels);
+        [self.chunk * outputs, self.chunk * inputs, PULLED * inputs].map(|len| len + 16)
     }
 
     pub fn scratch_len(&self) -> usize {
-        let [v, z] = self.strides();
-        PATCH * self.shape.input.channels + POSITIONS * (v + z)
+        let positions: usize = self.strides().into_iter().sum();
+        PATCH * self.shape.out_channels + POSITIONS * positions
     }
 
     pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
         let (inputs, outputs) = (self.shape.input.channels, self.shape.out_channels);
         for (o, dweights) in dweights.chunks_exact_mut(inputs * 9).enumerate() {
             for (i, dweights) in dweights.chunks_exact_mut(9).enumerate() {
-                let at = (o / BLOCK * inputs + i) * BLOCK + o % BLOCK;
+                let at = (i / BLOCK * outputs + o) * BLOCK + i % BLOCK;
                 let mut rows = [[0.0; PATCH]; 3];
                 for (p, sums) in rows.iter_mut().enumerate() {
                     for (q, sum) in sums.iter_mut().enumerate() {
@@ -95,7 +113,7 @@ impl Winograd {
                 for (p, row) in rows.iter().enumerate() {
                     for q in 0..3 {
                         let sum: f64 = A[q].iter().zip(row).map(|(a, r)| a * r).sum();
-                        dweights[p * 3 + q] += sum as f32;
+                        dweights[(2 - p) * 3 + 2 - q] += sum as f32;
                     }
                 }
             }
@@ -112,35 +130,63 @@ impl Kernel for Accumulate<'_, Winograd> {
         let (input, output) = (plan.shape.input, plan.shape.output());
         let (channels, outputs) = (input.channels, output.channels);
         let padding = plan.shape.window.padding;
-        let [down, across] = [output.height.div_ceil(TILE), output.width.div_ceil(TILE)];
-        let tiles = pass.x.len() / input.len() * down * across;
-        let [v_stride, z_stride] = plan.strides();
-        let (zeros, rest) = pass.scratch.split_at_mut(PATCH * channels);
+        // How far a patch reaches beyond its tile, above and to the left.
+        let reach = [padding.top, padding.left].map(|p| 2 - p.cast_signed());
+        let [down, across] = [input.height.div_ceil(TILE), input.width.div_ceil(TILE)];
+        let tiles = pass.inputs.x.len() / input.len() * down * across;
+        let [v_stride, z_stride, m_stride] = plan.strides();
+        let (zeros, rest) = pass.scratch.split_at_mut(PATCH * outputs);
         zeros.fill(0.0);
-        let (v, z) = rest.split_at_mut(POSITIONS * v_stride);
+        let (v, rest) = rest.split_at_mut(POSITIONS * v_stride);
+        let (z, m) = rest.split_at_mut(POSITIONS * z_stride);
+        let pulled = pass.input.as_ref().and_then(|p| p.conv.winograd4());
+        let mut pull = pass
+            .input
+            .map(|input| Outputs::new(plan.shape.input, input));
         // Even shares: what a chunk costs beside its tiles is the same for all.
         let chunk = tiles.div_ceil(tiles.div_ceil(plan.chunk).max(1)).max(1);
+        let mut places: [TilePlace; MOST] = [(0, 0, 0); MOST];
+        let mut next = (0, 0, 0);
         for first in (0..tiles).step_by(chunk) {
             let count = chunk.min(tiles - first);
-            for t in 0..count {
-                let (image, tile) = ((first + t) / (down * across), (first + t) % (down * across));
-                let corner = [tile / across * TILE, tile % across * TILE];
+            let planes = Planes {
+                inputs: pass.inputs,
+                shape: input,
+                plane: count * BLOCK,
+                stride: z_stride,
+            };
+            for (t, place) in places[..count].iter_mut().enumerate() {
+                *place = next;
+                let (image, top, left) = next;
+                // Counted up: divisions would cost as much as a transform.
+                next.2 += TILE;
+                if next.2 >= across * TILE {
+                    (next.1, next.2) = (next.1 + TILE, 0);
+                }
+                if next.1 >= down * TILE {
+                    (next.0, next.1) = (next.0 + 1, 0);
+                }
                 let patch = Patch {
-                    shape: input,
-                    x: &pass.x[image * input.len()..][..input.len()],
+                    shape: output,
+                    x: &pass.dy[image * output.len()..][..output.len()],
                     zeros,
-                    top: corner[0].cast_signed() - padding.top.cast_signed(),
-                    left: corner[1].cast_signed() - padding.left.cast_signed(),
+                    top: top.cast_signed() - reach[0],
+                    left: left.cast_signed() - reach[1],
                 };
-                let v = &mut v[t * channels..];
+                let v = &mut v[t * outputs..];
                 tiles::forward::<S, Four, PATCH, TILE>(simd, &patch, v, v_stride);
-                let dy = &pass.dy[image * output.len()..][..output.len()];
-                let into = Planes {
-                    tile: t,
-                    plane: count * BLOCK,
-                    stride: z_stride,
-                };
-                into.transform(simd, dy, [output.height, output.width], corner, outputs, z);
+                planes.transform(simd, *place, t, z);
+            }
+            if let (Some(w), Some(pull)) = (pulled, &mut pull) {
+                for part in (0..count).step_by(PULLED) {
+                    let n = PULLED.min(count - part);
+                    let v = &v[part * outputs..];
+                    let panels = w.all_panels();
+                    products::<S, PATCH>(simd, w, panels, n, v, v_stride, m, m_stride);
+                    for (t, &place) in places[part..part + n].iter().enumerate() {
+                        pull.tile(simd, &m[t * channels..], m_stride, place);
+                    }
+                }
             }
             let walk = Walk {
                 images: 1,
@@ -148,12 +194,12 @@ impl Kernel for Accumulate<'_, Winograd> {
                 width: count,
                 x_image: 0,
                 x_row: 0,
-                x_pixel: channels,
+                x_pixel: outputs,
             };
-            let sums = pass.accumulator.chunks_exact_mut(channels * BLOCK);
+            let sums = pass.accumulator.chunks_exact_mut(outputs * BLOCK);
             for (i, sums) in sums.enumerate() {
-                let (position, block) = (i / (outputs / BLOCK), i % (outputs / BLOCK));
-                let v = &v[position * v_stride..][..count * channels];
+                let (position, block) = (i / (channels / BLOCK), i % (channels / BLOCK));
+                let v = &v[position * v_stride..][..count * outputs];
                 let z = &z[position * z_stride + block * count * BLOCK..][..count * BLOCK];
                 product(simd, &walk, v, z, sums, pass.fresh && first == 0);
             }
@@ -161,7 +207,7 @@ impl Kernel for Accumulate<'_, Winograd> {
     }
 }
 
-/// Adds `V^T Z` of one position and one block of outputs to `sums`, or
+/// Adds `V^T Z` of one position and one block of inputs to `sums`, or
 /// overwrites `fresh` ones.
 #[inline(always)]
 fn product<S: Simd>(simd: S, walk: &Walk, v: &[f32], z: &[f32], sums: &mut [f32], fresh: bool) {
@@ -184,71 +230,4 @@ fn product<S: Simd>(simd: S, walk: &Walk, v: &[f32], z: &[f32], sums: &mut [f32]
         2 => columns!(2, c),
         _ => {}
     }
-}
-
-/// Where the transform of a tile goes: `[position][block][tile][BLOCK]`.
-struct Planes {
-    tile: usize,
-    plane: usize,
-    stride: usize,
-}
-
-impl Planes {
-    /// Writes `G g G^T` of the tile at `corner`; zeros beyond the border.
-    #[inline(always)]
-    fn transform<S: Simd>(
-        &self,
-        simd: S,
-        dy: &[f32],
-        [height, width]: [usize; 2],
-        corner: [usize; 2],
-        outputs: usize,
-        z: &mut [f32],
-    ) {
-        let rows = TILE.min(height - corner[0]);
-        let columns = TILE.min(width - corner[1]);
-        for block in 0..outputs / BLOCK {
-            for lane in (0..BLOCK).step_by(S::LANES) {
-                let c = block * BLOCK + lane;
-                let mut g = [[simd.zero(); TILE]; TILE];
-                for (i, row) in g.iter_mut().enumerate().take(rows) {
-                    for (j, g) in row.iter_mut().enumerate().take(columns) {
-                        let pixel = (corner[0] + i) * width + corner[1] + j;
-                        *g = simd.read(&dy[pixel * outputs + c..]);
-                    }
-                }
-                let mut half = [[simd.zero(); TILE]; PATCH];
-                for j in 0..TILE {
-                    let column = spread(simd, [g[0][j], g[1][j], g[2][j], g[3][j]]);
-                    for (half, column) in half.iter_mut().zip(column) {
-                        half[j] = column;
-                    }
-                }
-                let at = block * self.plane + self.tile * BLOCK + lane;
-                for (i, half) in half.iter().enumerate() {
-                    for (j, value) in spread(simd, *half).into_iter().enumerate() {
-                        simd.write(&mut z[(i * PATCH + j) * self.stride + at..], value);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Values of the polynomial with these coefficients at the points 0, 1, -1, 2,
-/// -2 and infinity.
-#[inline(always)]
-fn spread<S: Simd>(simd: S, g: [S::V; TILE]) -> [S::V; PATCH] {
-    let (four, eight) = (simd.splat(4.0), simd.splat(8.0));
-    let (even, odd) = (simd.add(g[0], g[2]), simd.add(g[1], g[3]));
-    let far_even = simd.mul_add(four, g[2], g[0]);
-    let far_odd = simd.mul_add(eight, g[3], simd.add(g[1], g[1]));
-    [
-        g[0],
-        simd.add(even, odd),
-        simd.sub(even, odd),
-        simd.add(far_even, far_odd),
-        simd.sub(far_even, far_odd),
-        g[3],
-    ]
 }

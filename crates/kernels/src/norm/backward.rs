@@ -16,6 +16,33 @@ pub enum Mask<'a> {
     Affine(&'a [f32], &'a [f32]),
 }
 
+/// What is done to a gradient when it is complete: it is masked and, in front of
+/// a batch norm, summed up.
+#[derive(Debug)]
+pub struct Masking<'a> {
+    /// Where it passes.
+    pub mask: Mask<'a>,
+    /// What [`Mask::Affine`] and the sums apply to.
+    pub x: &'a [f32],
+    /// Of the batch norm, if there are sums.
+    pub mean: &'a [f32],
+    /// `sum` and `dot` of [`backward_reduce`].
+    pub sums: Option<(&'a mut [f32], &'a mut [f32])>,
+}
+
+impl Masking<'_> {
+    /// Masks `dy` in place.
+    ///
+    /// # Panics
+    /// If the lengths do not fit.
+    pub fn apply(self, isa: Isa, dy: &mut [f32]) {
+        match self.sums {
+            Some(sums) => backward_reduce(isa, self.mask, self.mean, self.x, dy, sums),
+            None => super::mask(isa, self.mask, self.x, dy),
+        }
+    }
+}
+
 const NONE: u8 = 0;
 const POSITIVE: u8 = 1;
 const AFFINE: u8 = 2;

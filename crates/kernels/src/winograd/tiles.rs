@@ -154,18 +154,7 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
         // at rows below `rows`, columns below `columns`, channels `c .. c + n`
         // of the tile, all inside the image; the bias has one value a channel.
         unsafe {
-            let mut half = [[MaybeUninit::uninit(); A]; M];
-            for j in 0..A {
-                let mut d = [s.zero(); A];
-                for i in 0..A {
-                    d[i] = s.load(m.as_ptr().add((i * A + j) * stride + c));
-                }
-                let d = F::output(s, d);
-                for i in 0..M {
-                    half[i][j] = MaybeUninit::new(d[i]);
-                }
-            }
-            let half = &*half.as_ptr().cast::<[[S::V; A]; M]>();
+            let half = half::<S, F, A, M>(s, m.as_ptr().add(c), stride);
             let bias = if epilogue.bias.is_null() {
                 s.zero()
             } else if whole {
@@ -177,16 +166,16 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
             let at = |i: usize, j: usize| (i * output.width + j) * pixel;
             let full = whole && rows == M && columns == M;
             if full && epilogue.residual.is_null() {
-                finish::<S, F, A, M>(s, half, bias, |i, j, sum| {
+                finish::<S, F, A, M>(s, &half, bias, |i, j, sum| {
                     s.store(y.add(at(i, j)), s.max(floor, sum));
                 });
             } else if full {
-                finish::<S, F, A, M>(s, half, bias, |i, j, sum| {
+                finish::<S, F, A, M>(s, &half, bias, |i, j, sum| {
                     let sum = s.add(sum, s.load(residual.add(at(i, j))));
                     s.store(y.add(at(i, j)), s.max(floor, sum));
                 });
             } else {
-                finish::<S, F, A, M>(s, half, bias, |i, j, mut sum| {
+                finish::<S, F, A, M>(s, &half, bias, |i, j, mut sum| {
                     if i >= rows || j >= columns {
                         return;
                     }
@@ -202,18 +191,51 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
     }
 }
 
-/// The second half of `A^T m A`: hands every output of a tile to `put`.
+/// The first half of `A^T m A`: `m A`, row by row, so that the addresses follow
+/// each other at one distance.
+///
+/// # Safety
+/// `m + position * stride` must be readable for a vector at every position.
 #[inline(always)]
-fn finish<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
+pub(crate) unsafe fn half<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
     s: S,
-    half: &[[S::V; A]; M],
-    bias: S::V,
-    put: impl Fn(usize, usize, S::V),
-) {
-    for i in 0..M {
-        let d = F::output(s, half[i]);
+    mut m: *const f32,
+    stride: usize,
+) -> [[S::V; M]; A] {
+    // Zeros here would be written to memory and read by nobody.
+    let mut half = [[MaybeUninit::uninit(); M]; A];
+    for i in 0..A {
+        let mut d = [s.zero(); A];
+        for j in 0..A {
+            // SAFETY: by the contract.
+            d[j] = unsafe { s.load(m) };
+            m = m.wrapping_add(stride);
+        }
+        let d = F::output(s, d);
         for j in 0..M {
-            put(i, j, s.add(d[j], bias));
+            half[i][j] = MaybeUninit::new(d[j]);
+        }
+    }
+    // SAFETY: all of it was written.
+    unsafe { *half.as_ptr().cast::<[[S::V; M]; A]>() }
+}
+
+/// The second half: hands every output of a tile to `put`.
+#[inline(always)]
+pub(crate) fn finish<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
+    s: S,
+    half: &[[S::V; M]; A],
+    bias: S::V,
+    mut put: impl FnMut(usize, usize, S::V),
+) {
+    for j in 0..M {
+        let mut column = [s.zero(); A];
+        for i in 0..A {
+            column[i] = half[i][j];
+        }
+        let d = F::output(s, column);
+        for i in 0..M {
+            put(i, j, s.add(d[i], bias));
         }
     }
 }

@@ -55,6 +55,9 @@ pub(super) enum Step {
         dx: Option<BufferId>,
         add: Option<BufferId>,
         parameters: bool,
+        /// The unit that masks the input's gradient, which is complete, and
+        /// whether it sums it up: [`Step::Mask`] while the values are at hand.
+        mask: Option<(NodeId, bool)>,
     },
     /// Adds to the gradient of each input that has a buffer.
     Other {
@@ -65,6 +68,20 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// The unit of a batch norm whose sums the step computes.
+    pub fn reduces(&self) -> Option<NodeId> {
+        match self {
+            Step::Mask {
+                unit, reduce: true, ..
+            }
+            | Step::Conv {
+                mask: Some((unit, true)),
+                ..
+            } => Some(*unit),
+            _ => None,
+        }
+    }
+
     /// Buffers that the step reads or writes.
     fn buffers(&self) -> Vec<BufferId> {
         let of = |gradient: &Gradient| match gradient {
@@ -212,21 +229,42 @@ impl Compiler<'_> {
         );
         let barrier =
             behind.is_some_and(|b| self.pending.contains(&b)) || (weights && self.weights);
-        let reduces = match step {
-            Step::Mask {
-                unit, reduce: true, ..
-            } => Some(unit),
-            _ => None,
-        };
-        let before = self.stages.list.len();
-        self.stages.push(step, group, barrier);
-        if self.stages.list.len() > before {
-            self.pending.clear();
-            self.weights = false;
+        let reduces = step.reduces();
+        if !self.absorbed(&step, group) {
+            let before = self.stages.list.len();
+            self.stages.push(step, group, barrier);
+            if self.stages.list.len() > before {
+                self.pending.clear();
+                self.weights = false;
+            }
         }
         self.weights |= weights;
         if self.mode == Mode::Train {
             self.pending.extend(reduces);
+        }
+    }
+
+    /// Lets a convolution that has just completed a gradient mask it too.
+    fn absorbed(&mut self, step: &Step, group: usize) -> bool {
+        let Step::Mask {
+            unit,
+            buffer,
+            reduce,
+        } = *step
+        else {
+            return false;
+        };
+        let stage = self.stages.list.last_mut().filter(|s| s.group == group);
+        match stage.and_then(|stage| stage.steps.last_mut()) {
+            Some(Step::Conv {
+                dx: Some(dx),
+                mask: mask @ None,
+                ..
+            }) if *dx == buffer => {
+                *mask = Some((unit, reduce));
+                true
+            }
+            _ => false,
         }
     }
 
@@ -308,6 +346,7 @@ impl Compiler<'_> {
                     dx,
                     add,
                     parameters,
+                    mask: None,
                 };
                 self.push(step, group);
                 if let Some(dx) = dx {

@@ -31,6 +31,14 @@ impl Packed {
         }
     }
 
+    /// The pull-back as a convolution, if it is one.
+    pub fn backward(&self) -> Option<&Conv> {
+        match &self.backward {
+            Backward::Conv(conv) => Some(conv),
+            Backward::Strided(_) => None,
+        }
+    }
+
     /// Floats of scratch that [`Packed::pull_back`] needs.
     pub fn scratch_len(&self, images: usize) -> usize {
         match &self.backward {

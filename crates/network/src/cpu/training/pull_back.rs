@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kernels::averaged_relu::averaged_relu_gradient;
 use kernels::backward::sum_rows;
 use kernels::buffer::Buffer;
-use kernels::norm::{self, BackwardTerms, Mask};
+use kernels::gradient::{ConvInputs, InputPass};
+use kernels::norm::{self, BackwardTerms, Mask, Masking};
 use rayon::prelude::*;
 
 use super::backward_program::{BackwardProgram, BufferId, Gradient, Place, Step};
@@ -148,27 +149,23 @@ impl PullBack<'_> {
         scratch: &mut Scratch,
     ) {
         for step in &stage.steps {
-            match *step {
-                Step::Conv {
-                    id,
-                    parameters: true,
-                    ..
-                } => {
-                    work.fresh = true;
-                    work.bias.clear();
-                    work.bias.resize(self.graph.shape(id).channels, 0.0);
-                }
-                Step::Mask {
-                    unit, reduce: true, ..
-                } => {
-                    let (k, _) = norm_index(&self.training.plan, unit);
-                    let channels = self.graph.shape(unit).channels;
-                    work.sums[k].iter_mut().for_each(|sums| {
-                        sums.clear();
-                        sums.resize(channels, 0.0);
-                    });
-                }
-                _ => {}
+            if let Step::Conv {
+                id,
+                parameters: true,
+                ..
+            } = *step
+            {
+                work.fresh = true;
+                work.bias.clear();
+                work.bias.resize(self.graph.shape(id).channels, 0.0);
+            }
+            if let Some(unit) = step.reduces() {
+                let (k, _) = norm_index(&self.training.plan, unit);
+                let channels = self.graph.shape(unit).channels;
+                work.sums[k].iter_mut().for_each(|sums| {
+                    sums.clear();
+                    sums.resize(channels, 0.0);
+                });
             }
         }
         if scratch.gradients.len() < self.program.group_sizes.len() {
@@ -209,22 +206,17 @@ impl PullBack<'_> {
         mut gradients: Option<&mut HostGradients>,
     ) {
         for step in &stage.steps {
-            match *step {
-                Step::Mask {
-                    unit, reduce: true, ..
-                } => {
-                    terms[unit] = self.norm_terms(unit, work, gradients.as_deref_mut());
-                }
-                Step::Conv {
-                    id,
-                    parameters: true,
-                    ..
-                } => {
-                    if let Some(gradients) = gradients.as_deref_mut() {
-                        self.conv_gradients(id, work, gradients);
-                    }
-                }
-                _ => {}
+            if let Some(unit) = step.reduces() {
+                terms[unit] = self.norm_terms(unit, work, gradients.as_deref_mut());
+            }
+            if let Step::Conv {
+                id,
+                parameters: true,
+                ..
+            } = *step
+                && let Some(gradients) = gradients.as_deref_mut()
+            {
+                self.conv_gradients(id, work, gradients);
             }
         }
     }
@@ -381,39 +373,34 @@ impl Runner<'_, '_> {
                 dx,
                 add,
                 parameters,
-            } => self.conv(id, dy, dx, add, parameters),
+                mask,
+            } => {
+                self.prepare(id, dy);
+                let input_side = dx.map(|dx| InputSide { dx, add, mask });
+                self.conv(id, dy, input_side, parameters);
+            }
             Step::Other { id, dy, ref inputs } => self.other(id, dy, inputs),
         }
     }
 
     /// Masks the gradient of a unit's value, and sums it up.
-    fn mask(&mut self, apply: NodeId, dy: &mut [f32], reduce: bool) {
-        let (reader, isa) = (self.reader, self.reader.isa);
-        if let Unit::Conv { .. } = reader.plan.units[apply] {
-            let mask = Mask::Positive(reader.kept(apply));
-            norm::mask(isa, mask, &[], dy);
-            return;
-        }
-        let unit = reader.plan.apply(apply);
-        let applied = reader.factors(apply);
-        let mask = match unit.relu {
-            false => Mask::None,
-            true if reader.plan.kept[apply] => Mask::Positive(reader.kept(apply)),
-            true => Mask::Affine(&applied.scale, &applied.shift),
-        };
-        let x = reader.kept(unit.source);
-        if !reduce {
-            norm::mask(isa, mask, x, dy);
-            return;
-        }
-        let (sum, dot) = self.scratch.sums(applied.scale.len());
-        norm::backward_reduce(isa, mask, &applied.mean, x, dy, (sum, dot));
-        let (k, _) = norm_index(reader.plan, apply);
-        for (total, part) in self.work.sums[k].iter_mut().zip([sum, dot]) {
-            for (total, part) in total.iter_mut().zip(part) {
-                *total += f64::from(*part);
+    fn mask(&mut self, unit: NodeId, dy: &mut [f32], reduce: bool) {
+        let mut sums = std::mem::take(&mut self.scratch.sums);
+        masking(self.reader, unit, reduce, &mut sums).apply(self.reader.isa, dy);
+        self.add_sums(unit, reduce, sums);
+    }
+
+    /// Adds what a masking has summed up, and gives its memory back.
+    fn add_sums(&mut self, unit: NodeId, reduce: bool, sums: [Vec<f32>; 2]) {
+        if reduce {
+            let (k, _) = norm_index(self.reader.plan, unit);
+            for (total, part) in self.work.sums[k].iter_mut().zip(&sums) {
+                for (total, part) in total.iter_mut().zip(part) {
+                    *total += f64::from(*part);
+                }
             }
         }
+        self.scratch.sums = sums;
     }
 
     /// Gradient of the source of a unit from the masked one of its value.
@@ -458,14 +445,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    fn conv(
-        mut self,
-        id: NodeId,
-        dy: Gradient,
-        dx: Option<BufferId>,
-        add: Option<BufferId>,
-        parameters: bool,
-    ) {
+    fn conv(mut self, id: NodeId, dy: Gradient, side: Option<InputSide>, parameters: bool) {
         let (reader, count) = (self.reader, self.reader.group.count);
         let Unit::Conv {
             input,
@@ -475,19 +455,60 @@ impl Runner<'_, '_> {
         else {
             unreachable!("a step of a convolution")
         };
-        self.prepare(id, dy);
+        let packed = packed_of(&self.pull_back.packed, id);
         let mut scratch = std::mem::take(&mut self.scratch.conv);
+        let mut sums = std::mem::take(&mut self.scratch.sums);
+        let mut dx = side.map(|side| (self.take(side.dx), self.range(input, side.dx)));
+        let mut values = std::mem::take(&mut self.scratch.values);
+        let mut weights = std::mem::take(&mut self.work.weights);
+        let mut bias = std::mem::take(&mut self.work.bias);
+        let fresh = std::mem::take(&mut self.work.fresh);
+        let gradient = self.gradient(id, dy);
+        let residual = (side.and_then(|side| side.add)).map(|add| self.read(input, add));
+        let mut masked = (side.and_then(|side| side.mask))
+            .map(|(unit, reduce)| masking(reader, unit, reduce, &mut sums));
+        let mut pulled = side.is_none();
         if parameters {
             let plan = self.pull_back.training.weight_gradient(id);
             scratch.reserve(plan.scratch_len());
-            let mut values = std::mem::take(&mut self.scratch.values);
-            let mut weights = std::mem::take(&mut self.work.weights);
-            let mut bias = std::mem::take(&mut self.work.bias);
-            let fresh = std::mem::take(&mut self.work.fresh);
-            let x = reader.all(&[input], &mut values)[0];
-            let gradient = self.gradient(id, dy);
+            let inputs = match reader.plan.kept[input] || !plan.applies_factors() {
+                true => ConvInputs {
+                    x: reader.all(&[input], &mut values)[0],
+                    factors: None,
+                    relu: false,
+                },
+                false => {
+                    let (apply, applied) = (reader.plan.apply(input), reader.factors(input));
+                    ConvInputs {
+                        x: reader.kept(apply.source),
+                        factors: Some((&applied.scale, &applied.shift)),
+                        relu: apply.relu,
+                    }
+                }
+            };
+            let fused = packed.backward().filter(|conv| plan.pulls_back(conv));
+            let input_pass = match (fused, &mut dx) {
+                (Some(conv), Some((dx, range))) => {
+                    pulled = true;
+                    Some(InputPass {
+                        conv,
+                        residual,
+                        dx: &mut dx[range.clone()],
+                        masking: masked.take(),
+                    })
+                }
+                _ => None,
+            };
             let accumulator = &mut weights[..plan.accumulator_len()];
-            plan.accumulate(count, x, gradient, accumulator, fresh, &mut scratch);
+            plan.accumulate(
+                count,
+                inputs,
+                gradient,
+                accumulator,
+                fresh,
+                &mut scratch,
+                input_pass,
+            );
             if range.len() > 1 {
                 let mut sums = vec![0.0; bias.len()];
                 sum_rows(gradient, &mut sums);
@@ -495,19 +516,25 @@ impl Runner<'_, '_> {
                     *bias += f64::from(sum);
                 }
             }
-            (self.work.weights, self.work.bias) = (weights, bias);
-            self.scratch.values = values;
         }
-        if let Some(to) = dx {
-            let packed = packed_of(&self.pull_back.packed, id);
+        if let (Some((dx, range)), false) = (&mut dx, pulled) {
             scratch.reserve(packed.scratch_len(count));
-            let (mut buffer, range) = (self.take(to), self.range(input, to));
-            let residual = add.map(|add| self.read(input, add));
-            let gradient = self.gradient(id, dy);
-            packed.pull_back(count, gradient, residual, &mut buffer[range], &mut scratch);
-            self.put(to, buffer);
+            let dx = &mut dx[range.clone()];
+            packed.pull_back(count, gradient, residual, dx, &mut scratch);
+            if let Some(masked) = masked {
+                masked.apply(reader.isa, dx);
+            }
         }
-        self.scratch.conv = scratch;
+        (self.work.weights, self.work.bias) = (weights, bias);
+        self.work.fresh = fresh && !parameters;
+        (self.scratch.values, self.scratch.conv) = (values, scratch);
+        match side.and_then(|side| side.mask) {
+            Some((unit, reduce)) => self.add_sums(unit, reduce, sums),
+            None => self.scratch.sums = sums,
+        }
+        if let (Some(side), Some((dx, _))) = (side, dx) {
+            self.put(side.dx, dx);
+        }
     }
 
     fn other(mut self, id: NodeId, dy: Gradient, targets: &[Option<BufferId>]) {
@@ -533,4 +560,49 @@ impl Runner<'_, '_> {
         }
         self.scratch.values = values;
     }
+}
+
+/// What is done to the complete gradient of a unit's value.
+fn masking<'a>(
+    reader: Reader<'a>,
+    unit: NodeId,
+    reduce: bool,
+    [sum, dot]: &'a mut [Vec<f32>; 2],
+) -> Masking<'a> {
+    let Unit::Apply(apply) = &reader.plan.units[unit] else {
+        return Masking {
+            mask: Mask::Positive(reader.kept(unit)),
+            x: &[],
+            mean: &[],
+            sums: None,
+        };
+    };
+    let applied = reader.factors(unit);
+    let mask = match apply.relu {
+        false => Mask::None,
+        true if reader.plan.kept[unit] => Mask::Positive(reader.kept(unit)),
+        true => Mask::Affine(&applied.scale, &applied.shift),
+    };
+    sum.resize(applied.scale.len(), 0.0);
+    dot.resize(applied.scale.len(), 0.0);
+    let sums = if reduce {
+        Some((&mut sum[..], &mut dot[..]))
+    } else {
+        None
+    };
+    Masking {
+        mask,
+        x: reader.kept(apply.source),
+        mean: &applied.mean,
+        sums,
+    }
+}
+
+/// Where a convolution's input gradient goes, what is added to it, and the unit
+/// that masks it.
+#[derive(Clone, Copy)]
+struct InputSide {
+    dx: BufferId,
+    add: Option<BufferId>,
+    mask: Option<(NodeId, bool)>,
 }

@@ -9,12 +9,15 @@ use kernels::geometry::Shape;
 
 /// Floats of the largest activation that a few images may have together.
 const GROUP: usize = 1 << 14;
+/// Pixels that should share a reading of the weights.
+const PIXELS: usize = 512;
 
 /// Images that go through a step together: many where they are small, since
 /// packed weights are read once for all of them.
 pub(super) fn group_size(shapes: impl IntoIterator<Item = Shape>) -> usize {
-    let largest = shapes.into_iter().map(|shape| shape.len()).max();
-    (GROUP / largest.unwrap_or(GROUP)).clamp(1, 16)
+    let largest = shapes.into_iter().max_by_key(Shape::len);
+    let wish = |shape: Shape| (GROUP / shape.len()).max(PIXELS / shape.pixels());
+    largest.map_or(1, wish).clamp(1, 16)
 }
 
 /// Steps between two barriers.
