@@ -209,6 +209,34 @@ def prepare(folder, arch, batches):
         )
 
 
+def macs(arch):
+    """Multiply-adds of one image's forward pass, done directly."""
+    net, counts = network(arch).eval(), []
+
+    def count(layer, inputs, output):
+        counts.append(output.numel() * layer.weight[0].numel())
+
+    for layer in net.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            layer.register_forward_hook(count)
+    with torch.no_grad():
+        net(pattern(arch))
+    return sum(counts)
+
+
+def peak(threads):
+    """GFLOP/s of a large matrix product: what direct arithmetic reaches here."""
+    torch.set_num_threads(threads)
+    side = 2048
+    a, b = torch.rand(side, side), torch.rand(side, side)
+    times = []
+    for _ in range(12):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return 2e-9 * side**3 / min(times)
+
+
 # Steps in one call of the work; times are those of one step.
 STEPS = {"pgd": 20}
 
@@ -407,6 +435,10 @@ def main():
         import onnxruntime
 
         print(json.dumps({"PyTorch": torch.__version__, "ONNX Runtime": onnxruntime.__version__}))
+    elif command == "macs":
+        print(json.dumps({arch: macs(arch) for arch in rest}))
+    elif command == "peak":
+        print(json.dumps(peak(int(rest[0]))))
     elif command == "prepare":
         prepare(Path(rest[0]), rest[1], [int(b) for b in rest[2:]])
     else:
