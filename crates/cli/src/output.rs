@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use anyhow::Result;
-use heatsmooth::measurements::fixed;
 use serde_json::{Value, json};
 
 use crate::common::Common;
@@ -39,9 +38,4 @@ pub fn list(json: bool, below: bool, entries: &[(String, String)]) -> Result<()>
         false => format!("{name:20} {about}"),
     });
     print(&lines.collect::<Vec<_>>().join("\n"))
-}
-
-/// `0.9173` as `91.73 %`.
-pub fn percent(share: f64) -> String {
-    format!("{} %", fixed(100.0 * share, 2))
 }

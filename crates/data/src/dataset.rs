@@ -62,6 +62,8 @@ struct Inner {
     about: About,
     labels: Vec<u32>,
     source: Source,
+    /// Train and test are the same images.
+    whole: bool,
     /// The byte that means 1.0.
     white: u8,
     /// The pixel value in [0, 1] of each byte.
@@ -83,6 +85,8 @@ pub(crate) struct About {
 enum Source {
     /// Every image's bytes, row by row, channels last.
     Memory(Vec<u8>),
+    /// Every image's values, which lie on no grid.
+    Values(Vec<f32>),
     Folder(Folder),
 }
 
@@ -97,7 +101,13 @@ impl Dataset {
         Self::new(about, labels, Source::Folder(folder), u8::MAX)
     }
 
+    /// A data set of any values between 0 and 1, held in memory.
+    pub(crate) fn of_values(about: About, labels: Vec<u32>, values: Vec<f32>) -> Self {
+        Self::new(about, labels, Source::Values(values), u8::MAX)
+    }
+
     fn new(about: About, labels: Vec<u32>, source: Source, white: u8) -> Self {
+        let whole = matches!(&source, Source::Folder(folder) if folder.whole);
         let values = std::array::from_fn(|byte| byte as f32 / f32::from(white));
         Self {
             len: labels.len(),
@@ -105,11 +115,23 @@ impl Dataset {
                 about,
                 labels,
                 source,
+                whole,
                 white,
                 values,
             }),
             relabelled: None,
         }
+    }
+
+    /// The same images as this part of a data set, or, without one, as all there are:
+    /// train and test are then the same images. Only for a data set that nobody shares
+    /// yet; a shared one stays what it is.
+    pub fn as_part(mut self, split: Option<Split>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.whole = split.is_none();
+            inner.about.split = split.unwrap_or(Split::Test);
+        }
+        self
     }
 
     /// The first `len` images (all, if there are fewer). Name, hash and the
@@ -147,9 +169,12 @@ impl Dataset {
     }
 
     /// Steps from 0 to 1, where every pixel is a multiple of one over it: 255 for
-    /// images of 8 bits.
+    /// images of 8 bits. None for values that lie on no such grid.
     pub fn levels(&self) -> Option<u32> {
-        Some(self.inner.white.into())
+        match self.inner.source {
+            Source::Values(_) => None,
+            Source::Memory(_) | Source::Folder(_) => Some(self.inner.white.into()),
+        }
     }
 
     /// The names of the classes; label k means the k-th.
@@ -169,9 +194,9 @@ impl Dataset {
     }
 
     /// Whether train and test are the same images: a folder that has no split
-    /// folders.
+    /// folders, or a caller's own images that are one whole.
     pub fn is_whole(&self) -> bool {
-        matches!(&self.inner.source, Source::Folder(folder) if folder.whole)
+        self.inner.whole
     }
 
     /// Which split this is, for people and records: `train`, `test`, or `all` of a
@@ -220,7 +245,7 @@ impl Dataset {
     /// PNG or JPEG; 0 for other data sets.
     pub fn ignored_files(&self) -> usize {
         match &self.inner.source {
-            Source::Memory(_) => 0,
+            Source::Memory(_) | Source::Values(_) => 0,
             Source::Folder(folder) => folder.ignored,
         }
     }
@@ -228,7 +253,7 @@ impl Dataset {
     /// The image file behind an index, for data sets that are folders.
     pub fn path(&self, index: usize) -> Option<PathBuf> {
         match &self.inner.source {
-            Source::Memory(_) => None,
+            Source::Memory(_) | Source::Values(_) => None,
             Source::Folder(folder) => (index < self.len()).then(|| folder.path(index)),
         }
     }
@@ -254,7 +279,10 @@ impl Dataset {
     /// by row, channels last. Always the same: the view for evaluation.
     pub fn read(&self, index: usize, out: &mut [f32]) -> Result<(), DataError> {
         self.check(index, out)?;
-        self.convert(&self.evaluation_bytes(index)?, out);
+        match self.values(index) {
+            Some(values) => out.copy_from_slice(values),
+            None => self.convert(&self.evaluation_bytes(index)?, out),
+        }
         Ok(())
     }
 
@@ -276,9 +304,20 @@ impl Dataset {
             Augment::None => self.read(index, out)?,
             Augment::CropFlip { padding, flip } => {
                 let shift = Shift::draw(padding, flip, &mut stream);
+                if let Some(values) = self.values(index) {
+                    shift.apply(shape, values, out, |value| value);
+                    return Ok(());
+                }
                 let bytes = self.evaluation_bytes(index)?;
                 let values = &self.inner.values;
                 shift.apply(shape, &bytes, out, |byte| values[usize::from(byte)]);
+            }
+            Augment::ResizedCrop { .. } if self.values(index).is_some() => {
+                return Err(DataError::Setting {
+                    name: "augmentation",
+                    expected: "none or a shift and flip, for images that are not of 8 bits",
+                    got: "resized crops".into(),
+                });
             }
             Augment::ResizedCrop { scale, ratio, flip } => {
                 let pixels = self.whole_image(index)?;
@@ -294,6 +333,15 @@ impl Dataset {
         Ok(())
     }
 
+    /// The values of an image that is not of 8 bits; `index` is valid.
+    fn values(&self, index: usize) -> Option<&[f32]> {
+        let len = self.shape().len();
+        match &self.inner.source {
+            Source::Values(values) => Some(&values[index * len..][..len]),
+            Source::Memory(_) | Source::Folder(_) => None,
+        }
+    }
+
     fn convert(&self, bytes: &[u8], out: &mut [f32]) {
         for (out, &byte) in out.iter_mut().zip(bytes) {
             *out = self.inner.values[usize::from(byte)];
@@ -304,7 +352,7 @@ impl Dataset {
     fn evaluation_bytes(&self, index: usize) -> Result<Cow<'_, [u8]>, DataError> {
         let pixels = self.whole_image(index)?;
         match &self.inner.source {
-            Source::Memory(_) => Ok(pixels.bytes),
+            Source::Memory(_) | Source::Values(_) => Ok(pixels.bytes),
             Source::Folder(folder) => Ok(Cow::Owned(decode::evaluation_view(pixels, &folder.view))),
         }
     }
@@ -321,6 +369,13 @@ impl Dataset {
                     channels: shape.channels,
                 })
             }
+            // Read by [`Dataset::values`].
+            Source::Values(_) => Ok(Pixels {
+                bytes: Cow::Borrowed(&[]),
+                width: 0,
+                height: 0,
+                channels: self.shape().channels,
+            }),
             Source::Folder(folder) => decode::decode(&folder.path(index), folder.view.channels),
         }
     }

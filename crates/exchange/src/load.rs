@@ -68,7 +68,7 @@ impl FileKind {
 }
 
 /// A model and how it was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// The model.
     pub model: Model,

@@ -12,8 +12,8 @@ use heatsmooth::record::MethodInfo;
 use heatsmooth::settings::{SettingError, Settings, settings};
 use heatsmooth::train::{Method, Position, TrainError};
 use heatsmooth::{
-    DataSource, Device, Error, Job, MethodChoice, MethodEntry, Quiet, Registry, Split, StartFrom,
-    Training, fit,
+    DataSource, Device, Error, ImageSource as _, Job, MethodChoice, MethodEntry, Quiet, Registry,
+    Split, StartFrom, Training, fit,
 };
 use serde_json::json;
 

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use heatsmooth::measurements::Certified;
 use heatsmooth::{
-    CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, Job, MethodChoice,
-    ModelSource, Quiet, Registry, Select, Split, SplitChoice, StartFrom, Subject, fit, measure,
+    CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, ImageSource as _, Job,
+    MethodChoice, ModelSource, Quiet, Registry, Select, Split, SplitChoice, StartFrom, Subject,
+    fit, measure,
 };
 
 fn main() -> Result<(), Error> {

@@ -23,6 +23,8 @@ pub fn calibration_log(model: &ModelSource) -> PathBuf {
 /// whose weights stay and which records go on to name by the same hash
 /// ([`Model::uncalibrated_sha256`]).
 ///
+/// A model that is in memory has no file: the log's description alone keeps it.
+///
 /// Of a shard only the log is written: one more run on the merged log calibrates.
 /// Another miss rate or confidence uses the rows that are there.
 ///
@@ -35,10 +37,16 @@ pub fn calibrate(
     log: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Measured, Error> {
-    let file = ModelSource::new(&subject.path).file();
-    // A link stays one.
-    let file = file.canonicalize().unwrap_or(file);
-    own_file(&file)?;
+    let file = match subject.in_memory {
+        true => None,
+        false => {
+            let file = ModelSource::new(&subject.path).file();
+            // A link stays one.
+            let file = file.canonicalize().unwrap_or(file);
+            own_file(&file)?;
+            Some(file)
+        }
+    };
     promise_anew(measurement, subject, log)?;
     let measured = measure(measurement, subject, log, observer)?;
     if subject.selection.shard.is_some() {
@@ -47,7 +55,10 @@ pub fn calibrate(
     }
     let rows: Vec<CalibrationRow> = Tsv::read(log)?.rows()?;
     let calibration = measurement.calibration(&rows, subject)?;
-    keep(&file, subject, &calibration, observer)?;
+    match file {
+        Some(file) => keep(&file, subject, &calibration, observer)?,
+        None => observer.note("the model is in memory: its calibration is kept beside the log"),
+    }
     tell(log, &calibration)?;
     Ok(measured)
 }

@@ -17,7 +17,7 @@ use crate::fit::{Fitted, Origin, Workshop};
 use crate::measure::Measured;
 use crate::observer::{Observer, StageProgress};
 use crate::registry::{MeasureContext, Registry};
-use crate::source::{DataSource, ModelSource, SplitChoice, Weights};
+use crate::source::{DataSource, ImageSource as _, ModelSource, SplitChoice, Weights};
 use crate::subject::{ImageChoice, Subject};
 
 /// Models that are made and measured.

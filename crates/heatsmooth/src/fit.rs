@@ -20,7 +20,7 @@ use crate::normalise::normalisation;
 use crate::observer::{Observer, TrainingRun};
 use crate::registry::Registry;
 use crate::source::{
-    DataSource, ModelSource, Weights, check_shape, data_id, labelled_for, model_id, notes,
+    ImageSource, ModelSource, Weights, check_shape, data_id, labelled_for, model_id, notes,
 };
 
 /// The base of an average in a run folder: what is certified by sampling.
@@ -60,7 +60,7 @@ pub struct Workshop<'a> {
     pub origin: &'a Origin,
     /// The data set; its training images are learned from, accuracy on its test
     /// images is logged.
-    pub data: &'a DataSource,
+    pub data: &'a dyn ImageSource,
     /// The run folder.
     pub folder: &'a Path,
     /// Of everything random.

@@ -8,7 +8,7 @@
 //! | to | call |
 //! |---|---|
 //! | choose where networks run | [`Device`] |
-//! | read a model or data set | [`ModelSource`], [`DataSource`] |
+//! | read a model or data set, or bring one's own | [`ModelSource`], [`DataSource`], [`GivenImages`] |
 //! | train or smooth a model | [`fit`] with a [`MethodChoice`] |
 //! | certify, bound, attack or compare a model | [`measure()`] with one of [`measurements`] |
 //! | find out what one pass may promise | [`calibrate()`] |
@@ -27,8 +27,8 @@
 //! ```
 //! use heatsmooth::measurements::Certified;
 //! use heatsmooth::{
-//!     CertifyParams, DataSource, Device, HeatParams, ImageChoice, Job, MethodChoice, ModelSource,
-//!     Quiet, Split, SplitChoice, StartFrom, Subject, Training, fit, measure,
+//!     CertifyParams, DataSource, Device, HeatParams, ImageChoice, ImageSource as _, Job,
+//!     MethodChoice, ModelSource, Quiet, Split, SplitChoice, StartFrom, Subject, Training, fit, measure,
 //! };
 //!
 //! # fn main() -> Result<(), heatsmooth::Error> {
@@ -79,6 +79,7 @@ mod choice;
 pub mod config;
 mod device;
 mod error;
+mod evaluation;
 mod experiment;
 mod fit;
 mod illustration;
@@ -101,6 +102,7 @@ pub use calibrate::{calibrate, calibration_log};
 pub use choice::{AttackChoice, MethodChoice};
 pub use device::Device;
 pub use error::Error;
+pub use evaluation::{EvalOptions, Evaluation};
 pub use experiment::{
     Experiment, FitStage, Laboratory, MeasureStage, Stage, StageResult, StageStart,
 };
@@ -118,7 +120,7 @@ pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,
 };
 pub use smooth::{Base, SmoothOptions, Smoothed};
-pub use source::{DataSource, ModelSource, SplitChoice, Weights};
+pub use source::{DataSource, GivenImages, ImageSource, ModelSource, SplitChoice, Weights};
 pub use subject::{ImageChoice, Subject, image_range};
 
 pub use attack::{DdnParams, PgdParams};

@@ -9,7 +9,7 @@ use certify::{
     predict_all,
 };
 use network::logits::{softmax, top_k};
-use network::{Calibration, Distribution, Executor, Images, Model, ModelInfo};
+use network::{Calibration, Distribution, Executor, Images, Model, ModelInfo, Shape};
 use record::{About, Guarantee};
 use serde_json::{Value, json};
 use settings::{SettingError, settings};
@@ -155,9 +155,29 @@ impl Predictor {
     /// A file that is no picture; a device that fails; logits that are not finite.
     pub fn picture(&self, number: u32, path: &Path) -> Result<PictureAnswer, Error> {
         let pixels = data::decode_image(path, self.model.graph.input())?;
-        let answer = answer(&*self.network, &pixels, self.sigma, self.calibration())?;
+        self.pixels(number, &path.display().to_string(), &pixels)
+    }
+
+    /// Shape of the images that are answered for.
+    pub fn input(&self) -> Shape {
+        self.model.graph.input()
+    }
+
+    /// Answers for the pixels of an image, between 0 and 1, row by row, channels last.
+    ///
+    /// # Errors
+    /// Pixels that are not as many as the network needs, or not between 0 and 1; a
+    /// device that fails; logits that are not finite.
+    pub fn pixels(&self, number: u32, name: &str, pixels: &[f32]) -> Result<PictureAnswer, Error> {
+        if let Some(beyond) = pixels.iter().find(|pixel| !(0.0..=1.0).contains(*pixel)) {
+            return Err(Error::refused(
+                format!("{name}: a pixel is {beyond}, expected a number between 0 and 1"),
+                "divide pixels of 8 bits by 255",
+            ));
+        }
+        let answer = answer(&*self.network, pixels, self.sigma, self.calibration())?;
         let votes = match &self.plan {
-            Some(plan) => Some(vote(&*self.network, plan, number, &pixels)?),
+            Some(plan) => Some(vote(&*self.network, plan, number, pixels)?),
             None => None,
         };
         let voted = votes.as_ref().zip(self.plan.as_ref()).map(|(votes, plan)| {
@@ -169,7 +189,7 @@ impl Predictor {
             format!("; the smoothed classifier {verdict} ({hits} of {n} votes)")
         });
         Ok(PictureAnswer {
-            name: path.display().to_string(),
+            name: name.into(),
             class: self.model.class_name(answer.class),
             voted,
             sigma: self.sigma,

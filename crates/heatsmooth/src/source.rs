@@ -1,6 +1,7 @@
 //! Models and data sets, as users name them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use data::{Dataset, OpenOptions, Split, View};
 use exchange::{FileKind, LoadOptions, Loaded};
@@ -104,14 +105,30 @@ pub struct ModelSource {
     pub path: PathBuf,
     /// See [`Weights`].
     pub weights: Weights,
+    /// The model itself, if it is in memory; the path is then only its name.
+    pub given: Option<Arc<Loaded>>,
 }
 
 impl ModelSource {
     /// A file that says everything itself.
     pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::with(path, Weights::default())
+    }
+
+    /// A file and what it does not say itself.
+    pub fn with(path: impl Into<PathBuf>, weights: Weights) -> Self {
         Self {
             path: path.into(),
-            weights: Weights::default(),
+            weights,
+            given: None,
+        }
+    }
+
+    /// A model that is in memory, and the name by which records tell people about it.
+    pub fn given(name: &str, loaded: Loaded) -> Self {
+        Self {
+            given: Some(Arc::new(loaded)),
+            ..Self::new(name)
         }
     }
 
@@ -129,6 +146,16 @@ impl ModelSource {
     /// # Errors
     /// A file that cannot be read as a model.
     pub fn load(&self, dataset: Option<&Dataset>) -> Result<Loaded, Error> {
+        if let Some(given) = &self.given {
+            return match self.weights.write().iter().next() {
+                None => Ok(Loaded::clone(given)),
+                Some((name, _)) => Err(SettingError::Ineffective {
+                    name: name.into(),
+                    reason: "the model is given whole".into(),
+                }
+                .into()),
+            };
+        }
         let file = self.file();
         let [weights] = self.weights.shared_by([&file])?;
         let Weights {
@@ -184,7 +211,11 @@ impl ModelSource {
     ///
     /// # Errors
     /// A model or data set that cannot be read, or that do not fit each other.
-    pub fn load_with(&self, data: &DataSource, split: Split) -> Result<(Loaded, Dataset), Error> {
+    pub fn load_with(
+        &self,
+        data: &dyn ImageSource,
+        split: Split,
+    ) -> Result<(Loaded, Dataset), Error> {
         let (loaded, dataset) = if self.weights.arch.is_some() {
             let dataset = data.open(split, self.input()?)?;
             (self.load(Some(&dataset))?, dataset)
@@ -206,24 +237,21 @@ impl DataSource {
             root: None,
         }
     }
+}
+
+/// Where images come from.
+pub trait ImageSource {
+    /// The name of the data set, which must be given.
+    ///
+    /// # Errors
+    /// If it is not.
+    fn name(&self) -> Result<&str, Error>;
 
     /// Opens one split, images of a folder in the size that a network wants.
     ///
     /// # Errors
     /// A data set that is not there or damaged.
-    pub fn open(&self, split: Split, input: Option<Shape>) -> Result<Dataset, Error> {
-        let name = self.name()?;
-        if self.root.is_some() && !data::uses_root(name) {
-            return Err(SettingError::Ineffective {
-                name: "root".into(),
-                reason: format!("{name} is not looked for in the folder of data sets"),
-            }
-            .into());
-        }
-        let view = input.map_or_else(View::default, View::for_shape);
-        let root = self.root.clone();
-        Ok(data::open(name, split, &OpenOptions { root, view })?)
-    }
+    fn open(&self, split: Split, input: Option<Shape>) -> Result<Dataset, Error>;
 
     /// Opens one split for a new network, images of a folder in the size that is
     /// asked for.
@@ -231,7 +259,7 @@ impl DataSource {
     /// # Errors
     /// A data set that is not there or damaged, or whose images have a size of their
     /// own already.
-    pub fn open_for(&self, split: Split, weights: &Weights) -> Result<Dataset, Error> {
+    fn open_for(&self, split: Split, weights: &Weights) -> Result<Dataset, Error> {
         let input = weights.input.as_deref().map(parse_shape).transpose()?;
         let dataset = self.open(split, input)?;
         if input.is_some() && dataset.path(0).is_none() {
@@ -247,12 +275,55 @@ impl DataSource {
         }
         Ok(dataset)
     }
+}
 
-    /// The name, which must be given.
-    ///
-    /// # Errors
-    /// If it is not.
-    pub fn name(&self) -> Result<&str, Error> {
+/// The caller's own images.
+#[derive(Clone, Debug)]
+pub struct GivenImages {
+    /// To learn from.
+    pub train: Option<Dataset>,
+    /// To measure on.
+    pub test: Option<Dataset>,
+}
+
+impl ImageSource for GivenImages {
+    fn name(&self) -> Result<&str, Error> {
+        let any = self.train.as_ref().or(self.test.as_ref());
+        any.map(Dataset::name)
+            .ok_or_else(|| SettingError::missing("data").into())
+    }
+
+    fn open(&self, split: Split, _: Option<Shape>) -> Result<Dataset, Error> {
+        let [wanted, other] = match split {
+            Split::Train => [&self.train, &self.test],
+            Split::Test => [&self.test, &self.train],
+        };
+        let whole = other.as_ref().filter(|other| other.is_whole());
+        wanted.as_ref().or(whole).cloned().ok_or_else(|| {
+            Error::refused(
+                format!("no images to {split} on are given"),
+                "give both parts, or images that are not a part",
+            )
+        })
+    }
+}
+
+impl ImageSource for DataSource {
+    fn open(&self, split: Split, input: Option<Shape>) -> Result<Dataset, Error> {
+        let name = self.name()?;
+        if self.root.is_some() && !data::uses_root(name) {
+            return Err(SettingError::Ineffective {
+                name: "root".into(),
+                reason: format!("{name} is not looked for in the folder of data sets"),
+            }
+            .into());
+        }
+        let view = input.map_or_else(View::default, View::for_shape);
+        let root = self.root.clone();
+        Ok(data::open(name, split, &OpenOptions { root, view })?)
+    }
+
+    fn name(&self) -> Result<&str, Error> {
         let name = self.data.as_deref();
         name.ok_or_else(|| SettingError::missing("data").into())
     }

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::measurements::smoothing_for;
 use crate::normalise::missing_normalisation;
 use crate::observer::Observer;
-use crate::source::{DataSource, ModelSource, SplitChoice, notes};
+use crate::source::{ImageSource, ModelSource, SplitChoice, notes};
 
 settings! {
     /// Which images of a data set.
@@ -98,6 +98,8 @@ pub struct Subject {
     pub loaded: Loaded,
     /// Where it was read from; for people.
     pub path: PathBuf,
+    /// There is no such file: the model is the caller's own.
+    pub in_memory: bool,
     /// The data set.
     pub dataset: Dataset,
     /// Which images of it.
@@ -116,7 +118,7 @@ impl Subject {
     /// images that makes no sense.
     pub fn open(
         model: &ModelSource,
-        data: &DataSource,
+        data: &dyn ImageSource,
         split: &SplitChoice,
         images: &ImageChoice,
         device: &Device,
@@ -135,6 +137,7 @@ impl Subject {
         Ok(Self {
             loaded,
             path: model.path.clone(),
+            in_memory: model.given.is_some(),
             dataset,
             selection,
             network,

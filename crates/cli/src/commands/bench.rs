@@ -163,16 +163,13 @@ fn load(
                 }
             };
         }
-        let source = ModelSource {
-            path: file.clone(),
-            weights: Weights {
-                arch: Some(name.into()),
-                input: Some(input.to_string()),
-                classes: Some(classes),
-                ..Weights::default()
-            },
+        let weights = Weights {
+            arch: Some(name.into()),
+            input: Some(input.to_string()),
+            classes: Some(classes),
+            ..Weights::default()
         };
-        return Ok(source.load(None)?.model);
+        return Ok(ModelSource::with(file, weights).load(None)?.model);
     }
     let graph = build(name, &Task::new(input, classes))?;
     Ok(Model::initialised(graph, seed, ModelInfo::default()))

@@ -45,13 +45,8 @@ fn command_line(command: Command) -> Command {
 /// The model that a positional argument names.
 pub fn source(matches: &ArgMatches, argument: &str) -> Result<ModelSource> {
     let weights = options::given(&Weights::fields(), matches)?;
-    Ok(ModelSource {
-        path: matches
-            .get_one::<PathBuf>(argument)
-            .cloned()
-            .unwrap_or_default(),
-        weights: read(&weights)?,
-    })
+    let path = matches.get_one::<PathBuf>(argument).cloned();
+    Ok(ModelSource::with(path.unwrap_or_default(), read(&weights)?))
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use heatsmooth::settings::{Field, SettingError, Settings, Values, settings};
 use heatsmooth::{
-    DataSource, Error, ImageChoice, MeasureContext, ModelSource, Registry, SplitChoice, Subject,
-    Weights, calibration_log,
+    DataSource, Error, ImageChoice, ImageSource as _, MeasureContext, ModelSource, Registry,
+    SplitChoice, Subject, Weights, calibration_log,
 };
 
 use crate::Entry;
@@ -205,25 +205,10 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
     let (model, reference) = match reference {
         Some(reference) => {
             let [one, other] = weights.shared_by([&model, &reference])?;
-            let reference = ModelSource {
-                path: reference,
-                weights: other,
-            };
-            (
-                ModelSource {
-                    path: model,
-                    weights: one,
-                },
-                Some(reference),
-            )
+            let reference = ModelSource::with(reference, other);
+            (ModelSource::with(model, one), Some(reference))
         }
-        None => (
-            ModelSource {
-                path: model,
-                weights,
-            },
-            None,
-        ),
+        None => (ModelSource::with(model, weights), None),
     };
     let log = match read::<LogFile>(&values)?.out {
         None if what == CALIBRATION => calibration_log(&model),

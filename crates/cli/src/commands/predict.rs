@@ -60,10 +60,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut fields = own_fields();
     fields.extend(Weights::fields());
     let values = options::given(&fields, matches)?;
-    let source = ModelSource {
-        path: required(read::<ModelFile>(&values)?.model, "model")?,
-        weights: read::<Weights>(&values)?,
-    };
+    let path = required(read::<ModelFile>(&values)?.model, "model")?;
+    let source = ModelSource::with(path, read::<Weights>(&values)?);
     let sigma = read::<NoiseLevel>(&values)?.sigma;
     let place = (&common.device()?, common.seed());
     let predictor = Predictor::open(&source, sigma, &read(&values)?, place)?;

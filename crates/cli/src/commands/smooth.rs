@@ -69,10 +69,8 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let Some((values, common)) = options::configured(&fields, values, matches)? else {
         return Ok(());
     };
-    let origin = Origin::Model(ModelSource {
-        path: required(read::<ModelFile>(&values)?.model, "model")?,
-        weights: read::<Weights>(&values)?,
-    });
+    let path = required(read::<ModelFile>(&values)?.model, "model")?;
+    let origin = Origin::Model(ModelSource::with(path, read::<Weights>(&values)?));
     let (data, folder, device) = workshop(&values, &common)?;
     let workshop = heatsmooth::Workshop {
         origin: &origin,

@@ -7,8 +7,8 @@ use clap::{Arg, ArgMatches, Command};
 use heatsmooth::network::architecture;
 use heatsmooth::settings::{Field, Settings, Values, settings};
 use heatsmooth::{
-    DataSource, Device, MethodEntry, ModelSource, Origin, Registry, Training, Weights, Workshop,
-    presets,
+    DataSource, Device, ImageSource as _, MethodEntry, ModelSource, Origin, Registry, Training,
+    Weights, Workshop, presets,
 };
 
 use super::measure::{read, required};
@@ -167,7 +167,7 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
         ..Weights::default()
     };
     let origin = match options.from {
-        Some(path) => Origin::Model(ModelSource { path, weights }),
+        Some(path) => Origin::Model(ModelSource::with(path, weights)),
         None => Origin::Architecture(weights),
     };
     let workshop = Workshop {

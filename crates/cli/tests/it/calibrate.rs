@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use heatsmooth::data::encode_png;
-use heatsmooth::{DataSource, Model, Split};
+use heatsmooth::{DataSource, ImageSource as _, Model, Split};
 use serde_json::Value;
 
 fn output(folder: &Path, arguments: &str) -> (bool, String, String) {

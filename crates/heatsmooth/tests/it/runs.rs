@@ -6,9 +6,9 @@ use std::path::Path;
 
 use heatsmooth::measurements::{Bounded, Certified};
 use heatsmooth::{
-    CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, Job, LBoundParams,
-    MethodChoice, ModelSource, Observer, Quiet, Smoothing, Split, SplitChoice, StartFrom, Subject,
-    Training, fit, measure,
+    CertifyParams, DataSource, Device, Error, HeatParams, ImageChoice, ImageSource as _, Job,
+    LBoundParams, MethodChoice, ModelSource, Observer, Quiet, Smoothing, Split, SplitChoice,
+    StartFrom, Subject, Training, fit, measure,
 };
 
 /// Stops after so many reports of progress.

@@ -1,0 +1,115 @@
+//! Accuracy of a model, clean and noisy, and what one pass of it says about radii.
+
+use std::fmt;
+
+use record::Guarantee;
+use serde_json::{Value, json};
+use settings::settings;
+use train::Accuracy;
+
+use crate::accuracy::accuracy;
+use crate::error::Error;
+use crate::measurements::percent;
+use crate::observer::Observer;
+use crate::one_pass::{OnePassFigures, one_pass};
+use crate::predict::one_pass_level;
+use crate::registry::Registry;
+use crate::subject::Subject;
+
+settings! {
+    /// What accuracy is measured with and on.
+    pub struct EvalOptions {
+        /// Noise level for noisy accuracy, in units of pixels scaled to [0, 1]
+        /// [default: clean accuracy only].
+        sigma: Option<f64> = None,
+        /// Only images A to B-1 of the data set, as A..B.
+        images: Option<String> = None,
+    }
+}
+
+/// What a model gets right on some images.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Model, data set and number of images, for people.
+    pub title: String,
+    /// Accuracy on clean images, then, if a noise level was given, at that.
+    pub accuracies: Vec<(Option<f64>, Accuracy)>,
+    /// One-pass radii, of a deterministic model whose noise level is known.
+    pub radii: Option<OnePassFigures>,
+}
+
+impl Registry {
+    /// Clean accuracy of a subject; with a noise level also noisy accuracy, with one
+    /// copy of each image; of a deterministic model also one-pass radii, at the level
+    /// given or the model's own.
+    ///
+    /// # Errors
+    /// As [`accuracy`] and [`one_pass`].
+    pub fn evaluate(
+        &self,
+        subject: &Subject,
+        sigma: Option<f64>,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Evaluation, Error> {
+        let mut accuracies = vec![(None, accuracy(subject, None, seed, observer)?)];
+        if sigma.is_some() {
+            accuracies.push((sigma, accuracy(subject, sigma, seed, observer)?));
+        }
+        // A stochastic model is no average by itself: one pass of it says nothing.
+        let level = match self.is_stochastic(&subject.method()) {
+            true => None,
+            false => sigma.or(one_pass_level(&subject.loaded.model)),
+        };
+        let radii = level.map(|sigma| one_pass(subject, sigma, observer));
+        let title = format!(
+            "{} on {} {}, {} images",
+            subject.path.display(),
+            subject.dataset.name(),
+            subject.dataset.split_name(),
+            subject.selection.len()
+        );
+        Ok(Evaluation {
+            title,
+            accuracies,
+            radii: radii.transpose()?,
+        })
+    }
+}
+
+impl Evaluation {
+    /// Names and values, one object for each noise level.
+    pub fn to_json(&self) -> Value {
+        let guarantee = Guarantee::Empirical.to_string();
+        let each = self.accuracies.iter().map(|(sigma, found)| {
+            json!({
+                "sigma": sigma, "images": found.images, "top1": found.top1(),
+                "top5": found.top5(), "guarantee": guarantee,
+            })
+        });
+        let mut all: Vec<Value> = each.collect();
+        if let (Some(first), Some(radii)) = (all.first_mut(), &self.radii) {
+            first["one_pass"] = radii.to_json();
+        }
+        json!(all)
+    }
+}
+
+impl fmt::Display for Evaluation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        for (sigma, accuracy) in &self.accuracies {
+            let what = match sigma {
+                None => "clean".to_string(),
+                Some(sigma) => format!("one noisy copy each, sigma {sigma}"),
+            };
+            let (top1, top5) = (percent(accuracy.top1()), percent(accuracy.top5()));
+            writeln!(f, "  {what}: top-1 {top1}, top-5 {top5}")?;
+        }
+        writeln!(f, "guarantee: {}", Guarantee::Empirical)?;
+        match &self.radii {
+            Some(radii) => f.write_str(&radii.to_text()),
+            None => Ok(()),
+        }
+    }
+}
