@@ -12,11 +12,25 @@ use crate::error::Error;
 /// No machine has more cores that are worth a thread each.
 const MOST_THREADS: usize = 1024;
 
+/// Another program that evaluates its own networks
+/// ([`Graph::foreign`](network::Graph::foreign)): PyTorch, from Python.
+pub trait Engine: Send + Sync {
+    /// What computes, for records: program, version, device, precision.
+    fn name(&self) -> String;
+
+    /// Makes a network of its own with the parameters of this model.
+    ///
+    /// # Errors
+    /// A network that it does not know; a device without room for it.
+    fn load(&self, model: &Model) -> Result<Box<dyn Executor>, DeviceError>;
+}
+
 /// Where networks run, chosen at run time. Cloning is cheap: clones share the
 /// threads.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Device {
     pool: Arc<ThreadPool>,
+    engine: Option<Arc<dyn Engine>>,
 }
 
 impl Device {
@@ -41,7 +55,17 @@ impl Device {
         })?;
         Ok(Self {
             pool: Arc::new(pool),
+            engine: None,
         })
+    }
+
+    /// The same, with another program for its own networks.
+    #[must_use]
+    pub fn with_engine(self, engine: Arc<dyn Engine>) -> Self {
+        Self {
+            engine: Some(engine),
+            ..self
+        }
     }
 
     /// A device by its name: `cpu`.
@@ -62,9 +86,16 @@ impl Device {
     /// Puts a model on the device.
     ///
     /// # Errors
-    /// A device without room for it.
+    /// A device without room for it; a network of another program that is not here.
     pub fn load(&self, model: &Model) -> Result<Box<dyn Executor>, DeviceError> {
-        Ok(Box::new(Cpu::new(model, Arc::clone(&self.pool))))
+        match (model.graph.foreign(), &self.engine) {
+            (None, _) => Ok(Box::new(Cpu::new(model, Arc::clone(&self.pool)))),
+            (Some(_), Some(engine)) => engine.load(model),
+            (Some((program, network)), None) => Err(DeviceError::OtherProgram {
+                program: program.into(),
+                network: network.into(),
+            }),
+        }
     }
 
     /// Number of threads.
@@ -74,9 +105,13 @@ impl Device {
 
     /// What computes, for records.
     pub fn versions(&self) -> Versions {
+        let own = Isa::detect().name();
         Versions {
             program: env!("CARGO_PKG_VERSION").into(),
-            isa: Isa::detect().name().into(),
+            isa: match &self.engine {
+                Some(engine) => format!("{own}; {}", engine.name()),
+                None => own.into(),
+            },
             threads: self.threads(),
         }
     }

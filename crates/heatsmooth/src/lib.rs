@@ -100,7 +100,7 @@ pub use accuracy::accuracy;
 pub use bench::{Bench, Work};
 pub use calibrate::{calibrate, calibration_log};
 pub use choice::{AttackChoice, MethodChoice};
-pub use device::Device;
+pub use device::{Device, Engine};
 pub use error::Error;
 pub use evaluation::{EvalOptions, Evaluation};
 pub use experiment::{

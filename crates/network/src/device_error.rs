@@ -19,6 +19,14 @@ pub enum DeviceError {
         /// Which of them.
         what: &'static str,
     },
+    /// A network that only another program can evaluate.
+    #[error("{network} is a network of {program}: only its weights are in the file")]
+    OtherProgram {
+        /// The program.
+        program: String,
+        /// Its name for the network.
+        network: String,
+    },
     /// The device has no room.
     #[error("{device} is out of memory: {reason}")]
     OutOfMemory {
@@ -42,6 +50,9 @@ impl DeviceError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Length { .. } | Self::Foreign { .. } => None,
+            Self::OtherProgram { program, .. } => Some(format!(
+                "give the network itself, from {program}; its weights can be loaded into it"
+            )),
             Self::OutOfMemory { .. } => Some("take a smaller batch, or another device".into()),
             Self::Failed { .. } => {
                 Some("what was written is kept; run again, or take another device".into())

@@ -46,6 +46,9 @@ pub enum GraphError {
         /// What it wants to read.
         input: NodeId,
     },
+    /// A foreign network that is only a part.
+    #[error("a network of another program stands alone")]
+    Mixed,
     /// The operator does not fit its inputs.
     #[error("node `{node}` ({op}): {reason}")]
     Shape {
@@ -139,8 +142,25 @@ impl Graph {
                     role,
                 });
             }
+            if let Op::Foreign {
+                parameters: own, ..
+            } = &node.op
+            {
+                let mut known = HashSet::new();
+                for spec in own {
+                    if !small(spec.shape.iter().copied()) || !known.insert(&spec.name) {
+                        let name = &spec.name;
+                        return Err(fail(format!("its {name} is empty, too large or twice")));
+                    }
+                }
+                parameters.extend_from_slice(own);
+            }
             ranges.push(start..parameters.len());
             shapes.push(shape);
+        }
+        let foreign = |node: &Node| matches!(node.op, Op::Foreign { .. });
+        if nodes.iter().any(foreign) && nodes.len() > 2 {
+            return Err(GraphError::Mixed);
         }
         Ok(Self {
             nodes,
@@ -148,6 +168,16 @@ impl Graph {
             parameters,
             ranges,
         })
+    }
+
+    /// The program and the name of the network, if it is another program's.
+    pub fn foreign(&self) -> Option<(&str, &str)> {
+        match &self.nodes[self.output()].op {
+            Op::Foreign {
+                program, network, ..
+            } => Some((program, network)),
+            _ => None,
+        }
     }
 
     /// Nodes in topological order; node 0 is the input, the last one the
@@ -326,6 +356,7 @@ fn infer(op: &Op, inputs: &[Shape]) -> Result<Shape, String> {
                 .and_then(|p| p.checked_mul(channels));
             Ok(Shape::vector(len.ok_or("too many features")?))
         }
+        Op::Foreign { classes, .. } => Ok(Shape::vector(*classes)),
         Op::Linear { out_features, .. } => {
             if inputs[0] != Shape::vector(inputs[0].channels) {
                 return Err(format!(

@@ -18,7 +18,9 @@ pub fn initialise(graph: &Graph, seed: u64) -> Parameters {
         let constant = |c: f32| vec![c; spec.len()];
         values.push(match spec.role {
             Role::NormScale | Role::RunningVariance => constant(1.0),
-            Role::Bias | Role::NormShift | Role::RunningMean | Role::Width => constant(0.0),
+            Role::Bias | Role::NormShift | Role::RunningMean | Role::Width | Role::Constant => {
+                constant(0.0)
+            }
             Role::Weight => {
                 let variance = match spec.shape[..] {
                     [out, _, kh, kw] => 2.0 / (out * kh * kw) as f32,

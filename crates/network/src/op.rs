@@ -4,7 +4,7 @@ use kernels::geometry::{ConvShape, Shape, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::activation::Activation;
-use crate::parameters::Role;
+use crate::parameters::{ParameterSpec, Role};
 
 /// A node's operator. Parameters are named after the node: a convolution called
 /// `conv1` owns `conv1.weight` and, if it has one, `conv1.bias`.
@@ -95,6 +95,19 @@ pub enum Op {
         /// With a bias.
         bias: bool,
     },
+    /// A whole network of another program, which alone can evaluate it. Here it is
+    /// known by its parameters and outputs only, so that it can be trained, hashed
+    /// and kept like any other. Reads the image, and is the last node.
+    Foreign {
+        /// The program.
+        program: String,
+        /// The program's name for the network.
+        network: String,
+        /// Logits that come out.
+        classes: usize,
+        /// All parameters, by the program's own names.
+        parameters: Vec<ParameterSpec>,
+    },
 }
 
 impl Op {
@@ -137,6 +150,7 @@ impl Op {
             Op::Pad { .. } => "pad",
             Op::Flatten => "flatten",
             Op::Linear { .. } => "linear",
+            Op::Foreign { .. } => "foreign",
         }
     }
 
@@ -158,7 +172,8 @@ impl Op {
         }
     }
 
-    /// Suffix, shape and role of each parameter, in storage order.
+    /// Suffix, shape and role of each parameter, in storage order; none of a foreign
+    /// network, which names them itself.
     pub fn parameters(&self, input: Shape) -> Vec<(&'static str, Vec<usize>, Role)> {
         let mut list = Vec::new();
         match self {

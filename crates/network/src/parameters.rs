@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::graph::Graph;
 
 /// What a parameter is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Weight of a convolution or linear layer: the only role that decays.
     Weight,
@@ -21,6 +24,8 @@ pub enum Role {
     RunningVariance,
     /// Width of the noise that a ReLU is averaged over; measured, not trained.
     Width,
+    /// Anything else that is kept but not trained; only foreign networks have such.
+    Constant,
 }
 
 impl Role {
@@ -28,18 +33,19 @@ impl Role {
     pub fn trainable(self) -> bool {
         !matches!(
             self,
-            Role::RunningMean | Role::RunningVariance | Role::Width
+            Role::RunningMean | Role::RunningVariance | Role::Width | Role::Constant
         )
     }
 }
 
 /// Name, shape and role of one parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ParameterSpec {
     /// `node.weight`, `node.bias`, `node.running_mean`, `node.running_var` or
     /// `node.width`.
     pub name: String,
-    /// As in PyTorch: OIHW, out x in, or channels.
+    /// As in PyTorch: OIHW, out x in, or channels; empty for a single number.
     pub shape: Vec<usize>,
     /// What it is for.
     pub role: Role,

@@ -81,6 +81,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
     }
     let loaded = source(matches, "from")?.load(None)?;
+    if let (Some((program, network)), Some("onnx")) = (loaded.model.graph.foreign(), extension) {
+        return refused(
+            format!("{network} is a network of {program}: only its weights are in the file"),
+            "export it from there",
+        );
+    }
     if !common.quiet {
         for note in &loaded.report.notes {
             eprintln!("{note}");

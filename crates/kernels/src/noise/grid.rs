@@ -95,6 +95,23 @@ impl GridNoise {
         self.levels
     }
 
+    /// `b`: the columns are `2^b`.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Of each column the high word of its threshold, and both integers as 16 bits:
+    /// its own in the low half, the other in the high half. For devices that draw
+    /// the same integers by programs of their own.
+    pub fn columns(&self) -> &[[u32; 2]] {
+        &self.columns
+    }
+
+    /// The low word of each column's threshold.
+    pub fn low_words(&self) -> &[u32] {
+        &self.low
+    }
+
     /// The integer of a uniform number of 64 bits, the lower 32 of which are only
     /// asked for where they decide.
     pub fn integer(&self, high: u32, low: impl FnOnce() -> u32) -> i32 {

@@ -78,6 +78,7 @@ fn node<T: Real>(
     };
     match &node.op {
         Op::Input { .. } => unreachable!("only node 0 is an input"),
+        Op::Foreign { .. } => unreachable!("only its own program evaluates it"),
         Op::Affine { scale, .. } => {
             for (i, (dx, &dy)) in dx.iter_mut().zip(dy).enumerate() {
                 *dx = dy * T::from_f32(scale[i % input.channels % scale.len()]);

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use network::architecture::{Task, build};
 use network::{
-    Cpu, DeviceError, Executor, Gradients, Mode, Noise, NoisyImage, Purpose, Reference, SgdStep,
-    Shape, Tape,
+    Cpu, DeviceError, Executor, Gradients, Graph, GraphBuilder, GraphError, Mode, Model, ModelInfo,
+    Node, Noise, NoisyImage, Op, ParameterSpec, Purpose, Reference, Role, SgdStep, Shape, Tape,
 };
 
 use crate::common::{model, pool};
@@ -127,4 +127,56 @@ fn gradients_of_another_kind_of_executor_are_refused() {
         assert_foreign(network.optimise(&step, &mut gradients), "gradients");
         assert_eq!(network.state().unwrap(), before);
     }
+}
+
+/// A network of another program, known by its parameters only.
+fn foreign(classes: usize, parameters: Vec<ParameterSpec>) -> Result<Graph, GraphError> {
+    let mut graph = GraphBuilder::new(Shape::new(2, 2, 1));
+    let op = Op::Foreign {
+        program: "torch".into(),
+        network: "Net".into(),
+        classes,
+        parameters,
+    };
+    graph.then("network", op);
+    graph.build()
+}
+
+fn spec(name: &str, shape: &[usize], role: Role) -> ParameterSpec {
+    ParameterSpec {
+        name: name.into(),
+        shape: shape.to_vec(),
+        role,
+    }
+}
+
+#[test]
+fn a_foreign_network_is_kept_whole() {
+    let specs = vec![
+        spec("a.weight", &[3, 4], Role::Weight),
+        spec("mask", &[2], Role::Constant),
+        spec("scale", &[], Role::Bias),
+    ];
+    let graph = foreign(3, specs).unwrap();
+    assert_eq!(graph.foreign(), Some(("torch", "Net")));
+    assert_eq!((graph.classes(), graph.parameter_count()), (3, 13));
+    let model = Model::initialised(graph, 0, ModelInfo::default());
+    let again = Model::from_bytes(&model.to_bytes()).unwrap();
+    assert_eq!(again, model);
+    assert_eq!(again.identity(), model.identity());
+}
+
+#[test]
+fn a_foreign_network_stands_alone_and_names_everything_once() {
+    let twice = vec![spec("a", &[1], Role::Bias), spec("a", &[1], Role::Bias)];
+    assert!(foreign(3, twice).is_err());
+    assert!(foreign(3, vec![spec("a", &[0], Role::Bias)]).is_err());
+    assert!(foreign(0, vec![]).is_err());
+    let mut nodes: Vec<Node> = foreign(3, vec![]).unwrap().into();
+    nodes.push(Node {
+        name: "more".into(),
+        op: Op::RELU,
+        inputs: vec![1],
+    });
+    assert_eq!(Graph::new(nodes).unwrap_err(), GraphError::Mixed);
 }

@@ -296,6 +296,10 @@ impl Method for Heat {
         self.watch = Watch::default();
         Ok(match self.params.start {
             Start::Warm => previous.clone(),
+            Start::Reinit if previous.graph.foreign().is_some() => {
+                let expected = "warm: only another program knows how its networks begin";
+                return Err(SettingError::value("start", "reinit", expected).into());
+            }
             Start::Reinit => {
                 let seed = stage.seed.wrapping_add(u64::from(leg.number) + 1);
                 Model::initialised(previous.graph.clone(), seed, previous.info.clone())

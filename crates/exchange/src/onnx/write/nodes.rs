@@ -15,6 +15,7 @@ impl Writer<'_> {
         let mut flat = source.flat;
         match &node.op {
             Op::Input { .. } => unreachable!("only node 0 is an input"),
+            Op::Foreign { .. } => unreachable!("only its own program can write it"),
             Op::Affine { scale, shift } => {
                 self.affine(name, &source, scale, shift);
             }
