@@ -243,6 +243,22 @@ def lbound(
     return _measure("lbound", model, data, out, settings, root=root, seed=seed, threads=threads, progress=progress)
 
 
+@keywords("clever", "images", "split", "weights")
+def clever(
+    model: Any,
+    data: Any,
+    *,
+    out: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Any = None,
+    **settings: Any,
+) -> Measured:
+    """CLEVER: an estimate, not a bound, of the distance to another class (Weng et al.)."""
+    return _measure("clever", model, data, out, settings, root=root, seed=seed, threads=threads, progress=progress)
+
+
 @keywords("fidelity", "images", "split", "weights")
 def fidelity(
     model: Any,

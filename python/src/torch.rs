@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use heatsmooth::Engine;
 use heatsmooth::network::{
-    Classify, DeviceError, Executor, Gradients, Graph, HostGradients, Mode, Model, Noise,
-    NoiseKind, NoisyImage, Parameters, SgdStep, Shape, Tape, TrainingState,
+    Classify, DeviceError, Distribution, Executor, Gradients, Graph, HostGradients, Mode, Model,
+    Noise, NoiseKind, NoisyImage, Parameters, SgdStep, Shape, Tape, TrainingState,
 };
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -190,7 +190,11 @@ fn described<'py>(py: Python<'py>, noise: &Noise) -> PyResult<Option<Bound<'py, 
     all.set_item("seed", noise.seed)?;
     all.set_item("purpose", noise.purpose as u32)?;
     match &noise.kind {
-        NoiseKind::Gaussian { sigma } => all.set_item("sigma", *sigma)?,
+        NoiseKind::Float {
+            distribution: Distribution::Gaussian,
+            sigma,
+        } => all.set_item("sigma", *sigma)?,
+        NoiseKind::Float { .. } => return Ok(None),
         NoiseKind::Grid(table) => {
             let words = |half: usize| -> Vec<u32> {
                 table.columns().iter().map(|column| column[half]).collect()
@@ -201,8 +205,6 @@ fn described<'py>(py: Python<'py>, noise: &Noise) -> PyResult<Option<Bound<'py, 
             all.set_item("integers", PyArray1::from_vec(py, words(1)))?;
             all.set_item("low", PyArray1::from_slice(py, table.low_words()))?;
         }
-        #[allow(unreachable_patterns, reason = "there may be further kinds")]
-        _ => return Ok(None),
     }
     Ok(Some(all))
 }

@@ -139,7 +139,13 @@ def test_gradients_and_statistics_agree_with_autograd(digits):
         assert torch.allclose(made.module[place].running_var, plain[place].running_var, atol=1e-6)
 
 
-@pytest.mark.parametrize("by", [{"by": "heat", "kappa": 2, "timesteps": 2}, {"by": "average", "weight_decay": 1e-3}])
+@pytest.mark.parametrize(
+    "by",
+    [
+        {"by": "heat", "kappa": 2, "timesteps": 2},
+        {"by": "average", "weight_decay": 1e-3, "relus": "kept", "norms": "batch"},
+    ],
+)
 def test_steps_agree_with_the_librarys_own(by, digits, tmp_path):
     images, _ = eight_bits(digits)
     module = network()

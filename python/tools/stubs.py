@@ -96,6 +96,7 @@ def written(name: str, what: tuple[str, ...]) -> str:
 FUNCTIONS = {
     "certify": ("certify", "images", "split", "weights"),
     "lbound": ("lbound", "images", "split", "weights"),
+    "clever": ("clever", "images", "split", "weights"),
     "fidelity": ("fidelity", "images", "split", "weights"),
     "calibrate": ("calibrate", "images", "split", "weights"),
     "attack": ("pgd", "ddn", "images", "split", "weights"),

@@ -29,7 +29,7 @@ settings! {
 
 /// What a model gets right on some images.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Evaluation {
+pub struct AccuracyFigures {
     /// Model, data set and number of images, for people.
     pub title: String,
     /// Accuracy on clean images, then, if a noise level was given, at that.
@@ -51,7 +51,7 @@ impl Registry {
         sigma: Option<f64>,
         seed: u64,
         observer: &mut dyn Observer,
-    ) -> Result<Evaluation, Error> {
+    ) -> Result<AccuracyFigures, Error> {
         let mut accuracies = vec![(None, accuracy(subject, None, seed, observer)?)];
         if sigma.is_some() {
             accuracies.push((sigma, accuracy(subject, sigma, seed, observer)?));
@@ -69,7 +69,7 @@ impl Registry {
             subject.dataset.split_name(),
             subject.selection.len()
         );
-        Ok(Evaluation {
+        Ok(AccuracyFigures {
             title,
             accuracies,
             radii: radii.transpose()?,
@@ -77,7 +77,7 @@ impl Registry {
     }
 }
 
-impl Evaluation {
+impl AccuracyFigures {
     /// Names and values, one object for each noise level.
     pub fn to_json(&self) -> Value {
         let guarantee = Guarantee::Empirical.to_string();
@@ -95,7 +95,7 @@ impl Evaluation {
     }
 }
 
-impl fmt::Display for Evaluation {
+impl fmt::Display for AccuracyFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
         for (sigma, accuracy) in &self.accuracies {

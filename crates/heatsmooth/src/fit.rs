@@ -365,9 +365,9 @@ fn labelled(
     if test.as_ref().is_some_and(Dataset::is_whole) {
         let name = train.name();
         let advice = match train.path(0) {
-            Some(_) => format!(
-                "put images to test on into {name}/test and the others into {name}/train"
-            ),
+            Some(_) => {
+                format!("put images to test on into {name}/test and the others into {name}/train")
+            }
             None => "give images to test on as a part of their own".into(),
         };
         observer.warning(&format!(

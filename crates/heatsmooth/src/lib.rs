@@ -102,7 +102,7 @@ pub use calibrate::{calibrate, calibration_log};
 pub use choice::{AttackChoice, MethodChoice};
 pub use device::{Device, Engine};
 pub use error::Error;
-pub use evaluation::{EvalOptions, Evaluation};
+pub use evaluation::{AccuracyFigures, EvalOptions};
 pub use experiment::{
     Experiment, FitStage, Laboratory, MeasureStage, Stage, StageResult, StageStart,
 };
