@@ -115,7 +115,7 @@ impl Calibrate {
     /// pixel values.
     pub fn cap(&self, pixels: usize) -> f64 {
         let n = self.certify.n;
-        self.certify.proves(n, n, pixels).1
+        self.certify.proves(n, n, pixels, 1.0).1
     }
 
     /// Whether so many misses among so many images keep the promise: the upper

@@ -3,13 +3,13 @@
 use network::{Classify, Images, Purpose};
 
 use crate::CertifyError;
-use crate::anytime::{Decision, look, next_check};
+use crate::anytime::{Decision, Prior, Watch, next_check};
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
 use crate::plan::{Certify, Select};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::tally::Tally;
-use network::logits::{argmax, in_top_k, top_k};
+use network::logits::{argmax, in_top_k, softmax, top_k};
 
 /// What the counts prove about one image.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,9 @@ pub struct Certificate {
     pub lecuyer: f64,
     /// Radius of Li et al., likewise.
     pub li: f64,
+    /// What the prior of an anytime certificate was centred on, unless it is flat: v's
+    /// probability of the class, or its share of the pilot's votes.
+    pub expected: Option<f64>,
     /// With [`StopRule::Radius`](crate::StopRule::Radius): what was decided. Class and radius are
     /// what `p_lower` proves in any case, so a smaller radius is not lost.
     pub decision: Option<Decision>,
@@ -110,11 +113,13 @@ pub fn certify_all(
 
 impl Certify {
     /// What so many hits among so many samples of images with so many pixel
-    /// values prove by themselves: the lower bound on the probability of a hit,
-    /// and the radius.
-    pub fn proves(&self, hits: u32, n: u32, pixels: usize) -> (f64, f64) {
+    /// values prove by themselves, with a prior that was centred on `expected` (no
+    /// matter what with a flat one, or none): the lower bound on the probability of a
+    /// hit, and the radius.
+    pub fn proves(&self, hits: u32, n: u32, pixels: usize, expected: f64) -> (f64, f64) {
         let loss = self.smoothing.total_variation(pixels);
-        let p_lower = (self.p_lower(hits, n) - loss).max(0.0);
+        let watch = Watch::new(self, expected, loss);
+        let p_lower = (self.p_lower(&watch, hits, n) - loss).max(0.0);
         (p_lower, self.smoothing.radius(p_lower))
     }
 }
@@ -130,7 +135,7 @@ impl<'p> Start for Plan<'p> {
 
     fn first_request(&self) -> u32 {
         let plan = self.plan;
-        if plan.selects_by_noise() {
+        if plan.first_votes() {
             plan.n0
         } else {
             next_check(plan, 0)
@@ -159,9 +164,12 @@ struct Certifier<'p> {
     /// S: the chosen class, or the paper's top k; empty while it is being chosen.
     chosen: Vec<usize>,
     classes: usize,
+    /// Votes of the copies that come before those that are counted.
     votes: Vec<u32>,
     tally: Tally,
     selected: u32,
+    expected: Option<f64>,
+    watch: Watch,
     n_a: u32,
     n_label: u32,
     n: u32,
@@ -180,17 +188,25 @@ impl<'p> Certifier<'p> {
             Select::Noise => Vec::new(),
         };
         let classes = clean_logits.len();
+        let expected = match (plan.anytime, plan.prior, chosen.first()) {
+            (Some(_), Prior::OnePass, Some(&class)) => Some(softmax(clean_logits)[class]),
+            // Noise chooses the class: v's answer is about its own.
+            (Some(_), Prior::OnePass, None) => Some(largest(&softmax(clean_logits))),
+            _ => None,
+        };
         Self {
             plan,
             loss,
             classes,
+            expected,
+            watch: Watch::new(plan, expected.unwrap_or(0.5), loss),
             tally: match chosen.first() {
                 Some(class) => Tally::new(plan, *class, classes),
                 None => Tally::Hits,
             },
             label: image.label,
             clean: argmax(clean_logits),
-            votes: if chosen.is_empty() {
+            votes: if plan.first_votes() {
                 vec![0; classes]
             } else {
                 Vec::new()
@@ -206,6 +222,27 @@ impl<'p> Certifier<'p> {
         }
     }
 
+    /// Whether the next copy is one of the first `n0`.
+    fn is_first(&self) -> bool {
+        self.plan.first_votes() && self.selected < self.plan.n0
+    }
+
+    /// The first votes choose the class, and say what to expect of it.
+    fn end_first_votes(&mut self) {
+        let plan = self.plan;
+        if self.chosen.is_empty() {
+            self.chosen = top_k(&self.votes, plan.top_k);
+            self.tally = Tally::new(plan, self.chosen[0], self.classes);
+        }
+        if plan.anytime.is_some() && plan.prior == Prior::Pilot {
+            let votes = self.votes[self.chosen[0]];
+            let share = f64::from(votes) / f64::from(plan.n0);
+            self.expected = Some(share);
+            self.watch = Watch::new(plan, share, self.loss);
+        }
+        self.votes = Vec::new();
+    }
+
     /// Whether a noisy copy counts for the chosen class.
     fn is_hit(&self, logits: &[f32]) -> bool {
         if self.plan.follows_label() {
@@ -217,13 +254,14 @@ impl<'p> Certifier<'p> {
 
     /// The lower bound after so many hits in all samples.
     fn p_lower(&self, hits: u32) -> f64 {
-        (self.plan.p_lower(hits, self.n) - self.loss).max(0.0)
+        (self.plan.p_lower(&self.watch, hits, self.n) - self.loss).max(0.0)
     }
 
     /// The bounds on the chosen class and on every other one.
     fn bounds(&self) -> (f64, f64) {
         let chosen = self.chosen[0];
-        let (lower, upper) = self.tally.bounds(self.plan, chosen, self.n_a, self.n);
+        let counts = (self.n_a, self.n);
+        let (lower, upper) = self.tally.bounds(self.plan, &self.watch, chosen, counts);
         let lower = (lower - self.loss).max(0.0);
         (lower, (upper + self.loss).min(1.0 - lower))
     }
@@ -245,6 +283,7 @@ impl<'p> Certifier<'p> {
             p_correct_lower: self.p_lower(self.n_label),
             lecuyer,
             li,
+            expected: self.expected,
             decision: self.decision,
         }
     }
@@ -255,11 +294,15 @@ impl<'p> Certifier<'p> {
     }
 }
 
+fn largest(p: &[f64]) -> f64 {
+    p.iter().copied().fold(0.0, f64::max)
+}
+
 impl Task for Certifier<'_> {
     fn request(&self) -> Option<Request> {
         if self.finished {
             None
-        } else if self.chosen.is_empty() {
+        } else if self.is_first() {
             let noise = self.plan.noise(Purpose::Selection);
             Some(Request {
                 noise,
@@ -277,13 +320,11 @@ impl Task for Certifier<'_> {
     }
 
     fn receive(&mut self, logits: &[f32]) {
-        if self.chosen.is_empty() {
+        if self.is_first() {
             self.votes[argmax(logits)] += 1;
             self.selected += 1;
             if self.selected == self.plan.n0 {
-                self.chosen = top_k(&self.votes, self.plan.top_k);
-                self.tally = Tally::new(self.plan, self.chosen[0], self.classes);
-                self.votes = Vec::new();
+                self.end_first_votes();
             }
             return;
         }
@@ -292,7 +333,8 @@ impl Task for Certifier<'_> {
         self.n_a += u32::from(self.is_hit(logits));
         self.n_label += u32::from(in_top_k(logits, self.label, self.plan.top_k));
         if self.n == self.check {
-            (self.finished, self.decision) = look(self.plan, self.loss, self.n_a, self.n);
+            let looked = self.watch.look(self.plan, self.loss, self.n_a, self.n);
+            (self.finished, self.decision) = looked;
             self.check = next_check(self.plan, self.n);
         }
     }

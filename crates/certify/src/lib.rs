@@ -59,7 +59,7 @@ mod smoothing;
 pub mod statistics;
 mod tally;
 
-pub use anytime::Decision;
+pub use anytime::{Decision, Prior};
 pub use calibrate::{Calibrate, CalibrateParams, CalibrationOutcome, calibrate_all};
 pub use certify::{Certificate, CertifyOutcome, certify_all};
 pub use clever::{Clever, CleverOutcome, CleverParams, clever_all};

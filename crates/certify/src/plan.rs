@@ -5,8 +5,9 @@ use record::{About, Guarantee};
 use settings::{SettingError, choices, settings};
 
 use crate::CertifyError;
+use crate::anytime::{Prior, Watch};
 use crate::smoothing::Smoothing;
-use crate::statistics::{ConfidenceSequence, clopper_pearson_lower};
+use crate::statistics::clopper_pearson_lower;
 use crate::tally::Tally;
 
 choices! {
@@ -90,6 +91,11 @@ settings! {
         /// With anytime: stop when the radius can hardly grow by more than this
         /// [default: sigma/50, read in the norm].
         tolerance: Option<f64> = None,
+        /// With anytime: what is expected of an image before its votes, which must not
+        /// be right but saves samples where it is: flat (nothing), one-pass (v's own
+        /// answer on the clean image) or pilot (n0 noisy copies). Except with flat,
+        /// images that would hardly be certified by more samples are given up.
+        prior: Prior = Prior::Flat,
     }
 }
 
@@ -99,6 +105,12 @@ impl CertifyParams {
     /// # Errors
     /// Settings that contradict each other.
     pub fn plan(&self, smoothing: Smoothing, seed: u64) -> Result<Certify, SettingError> {
+        if !self.anytime && self.prior != Prior::Flat {
+            return Err(SettingError::Ineffective {
+                name: "prior".into(),
+                reason: "only an anytime certificate expects something".into(),
+            });
+        }
         let anytime = match (self.anytime, self.radius, self.tolerance) {
             (true, Some(_), Some(_)) => {
                 return Err(SettingError::Ineffective {
@@ -138,6 +150,7 @@ impl CertifyParams {
                 Evidence::MeanSoftmax => Sides::Both,
             }),
             anytime,
+            prior: self.prior,
             seed,
         })
     }
@@ -162,6 +175,9 @@ pub enum StopRule {
 ///           inf { p < A/n : M_n(p) < 1/alpha }   (anytime, ConfidenceSequence)
 /// radius  = sigma * Phi^-1(p_lower)   if p_lower > 1/2, else abstain
 /// ```
+///
+/// M_n is a mixture of likelihood ratios; its prior may be centred on what is known
+/// before the n samples ([`Prior`]).
 ///
 /// With both sides, p_lower is taken at alpha/2, p_upper is the largest upper bound
 /// of the K-1 other classes, each at alpha/(2(K-1)), and at most 1-p_lower, and
@@ -197,6 +213,8 @@ pub struct Certify {
     pub sides: Sides,
     /// When to stop early.
     pub anytime: Option<StopRule>,
+    /// What is expected of an image where it may stop early.
+    pub prior: Prior,
     /// Seed of the noise.
     pub seed: u64,
 }
@@ -216,7 +234,7 @@ impl Certify {
     pub fn check(&self, model: &(impl Classify + ?Sized)) -> Result<(), CertifyError> {
         check_alpha(self.alpha)?;
         check_top_k(self.top_k, model.classes())?;
-        if self.selects_by_noise() && self.n0 == 0 {
+        if self.first_votes() && self.n0 == 0 {
             return Err(SettingError::value("n0", 0, "at least 1").into());
         }
         self.check_evidence()?;
@@ -259,6 +277,10 @@ impl Certify {
 
     /// Top-k and anytime certificates count one thing.
     fn check_evidence(&self) -> Result<(), SettingError> {
+        if self.top_k > 1 && self.prior != Prior::Flat {
+            let expected = "flat, for top-k certificates";
+            return Err(SettingError::value("prior", self.prior, expected));
+        }
         let usual = self.evidence == Evidence::Votes && self.sides == Sides::One;
         if usual || (self.top_k == 1 && self.anytime.is_none()) {
             return Ok(());
@@ -279,12 +301,21 @@ impl Certify {
         })
     }
 
-    /// The lower bound on the probability of a hit under the noise that is drawn.
-    pub(crate) fn p_lower(&self, hits: u32, n: u32) -> f64 {
+    /// The lower bound on the probability of a hit under the noise that is drawn, of an
+    /// image that is watched like this.
+    pub(crate) fn p_lower(&self, watch: &Watch, hits: u32, n: u32) -> f64 {
         if self.anytime.is_some() {
-            ConfidenceSequence::new(self.alpha).lower(hits.into(), n.into())
+            watch.lower(hits, n)
         } else {
             clopper_pearson_lower(hits.into(), n.into(), self.alpha)
+        }
+    }
+
+    /// The one radius that is to be decided, if there is one.
+    pub(crate) fn goal(&self) -> Option<f64> {
+        match self.anytime {
+            Some(StopRule::Radius(goal)) => Some(goal),
+            _ => None,
         }
     }
 
@@ -306,6 +337,11 @@ impl Certify {
     /// Whether the class comes from noisy votes.
     pub(crate) fn selects_by_noise(&self) -> bool {
         self.select == Select::Noise && !self.follows_label()
+    }
+
+    /// Whether `n0` noisy copies come before those that are counted.
+    pub(crate) fn first_votes(&self) -> bool {
+        self.selects_by_noise() || (self.anytime.is_some() && self.prior == Prior::Pilot)
     }
 
     /// Whether the class is the label's.

@@ -2,6 +2,7 @@
 
 use network::logits::{argmax, softmax};
 
+use crate::anytime::Watch;
 use crate::plan::{Certify, Evidence, Sides};
 use crate::statistics::{MeanBound, clopper_pearson_lower, clopper_pearson_upper};
 
@@ -52,9 +53,15 @@ impl Tally {
     /// A lower bound on the chosen class and an upper bound on every other one,
     /// after `hits` of the chosen class in `n` copies. Both hold with probability
     /// 1-alpha.
-    pub fn bounds(&self, plan: &Certify, chosen: usize, hits: u32, n: u32) -> (f64, f64) {
+    pub fn bounds(
+        &self,
+        plan: &Certify,
+        watch: &Watch,
+        chosen: usize,
+        (hits, n): (u32, u32),
+    ) -> (f64, f64) {
         match self {
-            Self::Hits => (plan.p_lower(hits, n), 1.0),
+            Self::Hits => (plan.p_lower(watch, hits, n), 1.0),
             Self::Votes(votes) => {
                 let others = votes.iter().enumerate().filter(|(c, _)| *c != chosen);
                 let most = others.map(|(_, votes)| *votes).max().unwrap_or(0);
@@ -70,11 +77,15 @@ impl Tally {
         }
     }
 
-    /// The bounds if all of `n` copies are as one would like them.
+    /// The bounds if all of `n` copies, and what was expected of them, are as one would
+    /// like them.
     pub fn best(plan: &Certify, classes: usize, n: u32) -> (f64, f64) {
         let (own, other) = alphas(plan, classes);
         match (plan.evidence, plan.sides) {
-            (Evidence::Votes, Sides::One) => (plan.p_lower(n, n), 1.0),
+            (Evidence::Votes, Sides::One) => {
+                let watch = Watch::new(plan, 1.0, 0.0);
+                (plan.p_lower(&watch, n, n), 1.0)
+            }
             (Evidence::Votes, Sides::Both) => two_sided(plan, classes, n, 0, n),
             (Evidence::MeanSoftmax, _) => {
                 let constant = |alpha: f64, x: f64| {

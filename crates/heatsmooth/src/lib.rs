@@ -114,7 +114,7 @@ pub use observer::{Observer, Quiet, StageProgress};
 pub use one_pass::{OnePassFigures, OnePassShare, calibration_at, one_pass};
 pub use predict::{
     Answer, LBOUND_GUARANTEE, PictureAnswer, Predictor, VoteOptions, answer, calibrated_guarantee,
-    one_pass_level, vote, vote_guarantee, vote_shares,
+    certificate, one_pass_level, vote, vote_guarantee, vote_shares,
 };
 pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,

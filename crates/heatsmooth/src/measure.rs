@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use network::Images;
 use record::{Guarantee, Log, Manifest, ModelId, Row, SmoothingId};
@@ -160,6 +161,25 @@ pub fn measure<M: Measurement>(
 where
     M::Figures: 'static,
 {
+    Ok(measure_within(measurement, subject, log, None, observer)?.0)
+}
+
+/// The same within some time, and all rows: once the time is up, the image at hand is
+/// the last one, and what there is then is summed up.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_within<M: Measurement>(
+    measurement: &M,
+    subject: &Subject,
+    log: &Path,
+    time: Option<Duration>,
+    observer: &mut dyn Observer,
+) -> Result<(Measured, Vec<M::Row>), Error>
+where
+    M::Figures: 'static,
+{
+    let clock = Instant::now();
     if log.extension().is_none_or(|extension| extension != "tsv") {
         let expected = "a file that ends in .tsv; its description goes into a .json beside it";
         return Err(settings::SettingError::value("out", log.display(), expected).into());
@@ -212,7 +232,10 @@ where
         rows.push(row);
         let flow = observer.progress(rows.len() as u64, &String::new);
         stopped |= flow.is_break();
-        flow
+        match time.is_some_and(|time| clock.elapsed() >= time) {
+            true => ControlFlow::Break(()),
+            false => flow,
+        }
     };
     let mut warn = |text: &str| warnings.push(text.to_owned());
     let outcome = measurement.run(subject, &mut images, &mut write, &mut warn);
@@ -234,16 +257,24 @@ where
     if stopped && (rows.len() as u64) < total {
         return Err(Error::Stopped);
     }
+    if (rows.len() as u64) < total {
+        observer.note(&format!(
+            "{}: the time is up after {} of {total} images; run the same again to go on",
+            log.display(),
+            rows.len()
+        ));
+    }
     for warning in measurement.warnings(&rows) {
         observer.warning(&warning);
     }
-    Ok(Measured {
+    let measured = Measured {
         log: log.into(),
         images: rows.len(),
         guarantee: measurement.guarantee(),
         sigma: measurement.sigma(),
         summary: Box::new(measurement.summary(&rows)),
-    })
+    };
+    Ok((measured, rows))
 }
 
 /// What stands beside the log.

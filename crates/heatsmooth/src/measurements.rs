@@ -6,6 +6,7 @@ mod certify;
 mod clever;
 mod fidelity;
 mod lbound;
+mod levels;
 
 pub use attack::{AttackFigures, AttackOptions, Attacked};
 pub use calibrate::{Calibrated, CalibrationFigures};
@@ -14,6 +15,7 @@ pub use certify::{Certified, CertifiedFigures};
 pub use clever::{CleverOptions, EstimateFigures, Estimated};
 pub use fidelity::{AverageFigures, Compared};
 pub use lbound::{BoundFigures, Bounded};
+pub use levels::{Envelope, LevelRows, NoiseLevels, TimeBudget, certify_levels};
 
 use ::certify::{NoiseChoice, Smoothing};
 use network::{Distribution, ModelInfo};

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use certify::{
-    NoiseChoice, Predict, PredictParams, Prediction, Smoothing, lbound_radius, one_pass_radius,
-    predict_all,
+    Certificate, Certify, CertifyOutcome, CertifyParams, Decision, NoiseChoice, Predict,
+    PredictParams, Prediction, Prior, Select, Smoothing, certify_all, lbound_radius,
+    one_pass_radius, predict_all,
 };
 use network::logits::{softmax, top_k};
 use network::{Calibration, Distribution, Executor, Images, Model, ModelInfo, Shape};
@@ -22,43 +23,77 @@ use crate::source::ModelSource;
 use crate::subject::Subject;
 
 settings! {
-    /// The vote of noisy copies.
+    /// What noisy copies say: their vote, and a certificate.
     pub struct VoteOptions {
         /// Let N noisy copies vote as well, and abstain if the vote is too close.
         samples: Option<u32> = None,
-        /// Failure probability of the vote, for each image [default: 0.001].
+        /// Certify the class of one pass by counting noisy copies (Cohen et al.).
+        certify: bool = false,
+        /// With certify: noisy copies that are counted; at most so many with radius
+        /// [default: 10000; 100000 with radius].
+        n: Option<u32> = None,
+        /// With certify: stop when "radius >= R" is decided, or given up.
+        radius: Option<f64> = None,
+        /// Failure probability of the vote, and of the certificate, for each image
+        /// [default: 0.001].
         alpha: Option<f64> = None,
-        /// The noise of the vote: exact or float (Gaussian), uniform or laplace
-        /// [default: what the model was made for, exactly].
+        /// Their noise: exact or float (Gaussian), uniform or laplace [default: what the
+        /// model was made for, exactly].
         noise: Option<NoiseChoice> = None,
     }
 }
 
 impl VoteOptions {
-    /// The vote that is asked for, if one is, on pictures of 8 bits.
-    fn plan(
+    /// What is asked for on pictures of 8 bits: a vote, a certificate, both or none.
+    fn plans(
         &self,
         info: &ModelInfo,
         sigma: Option<f64>,
         seed: u64,
-    ) -> Result<Option<Predict>, Error> {
-        let Some(samples) = self.samples else {
-            let name = match (self.alpha, self.noise) {
-                (None, None) => return Ok(None),
-                (Some(_), _) => "alpha",
-                (None, Some(_)) => "noise",
-            };
-            return Err(SettingError::Ineffective {
-                name: name.into(),
-                reason: "it is about the vote, and no samples vote".into(),
+    ) -> Result<(Option<Predict>, Option<Certify>), Error> {
+        let votes = self.samples.is_some() || self.certify;
+        let certificate = "it is about a certificate, and none is asked for";
+        let noise = "no samples vote and no certificate is asked for";
+        for (name, said, effective, reason) in [
+            ("n", self.n.is_some(), self.certify, certificate),
+            ("radius", self.radius.is_some(), self.certify, certificate),
+            ("alpha", self.alpha.is_some(), votes, noise),
+            ("noise", self.noise.is_some(), votes, noise),
+        ] {
+            if said && !effective {
+                return Err(SettingError::Ineffective {
+                    name: name.into(),
+                    reason: reason.into(),
+                }
+                .into());
             }
-            .into());
-        };
+        }
+        if !votes {
+            return Ok((None, None));
+        }
         let sigma = sigma.ok_or_else(|| SettingError::missing("sigma"))?;
-        let alpha = self.alpha.unwrap_or(PredictParams::default().alpha);
-        let params = PredictParams { samples, alpha };
         let smoothing = smoothing_for(self.noise, info, sigma, Some(255))?;
-        Ok(Some(params.plan(smoothing, seed)))
+        let alpha = self.alpha.unwrap_or(PredictParams::default().alpha);
+        let vote = self.samples.map(|samples| {
+            let params = PredictParams { samples, alpha };
+            params.plan(smoothing.clone(), seed)
+        });
+        let decides = self.radius.is_some();
+        let usual = CertifyParams::default();
+        let certify = CertifyParams {
+            n: self.n.unwrap_or(if decides { 100_000 } else { usual.n }),
+            alpha,
+            select: Select::Clean,
+            anytime: decides,
+            radius: self.radius,
+            prior: if decides { Prior::OnePass } else { Prior::Flat },
+            ..usual
+        };
+        let certify = match self.certify {
+            true => Some(certify.plan(smoothing, seed)?),
+            false => None,
+        };
+        Ok((vote, certify))
     }
 }
 
@@ -68,6 +103,7 @@ pub struct Predictor {
     network: Box<dyn Executor>,
     sigma: Option<f64>,
     plan: Option<Predict>,
+    certify: Option<Certify>,
 }
 
 /// What is said about a picture.
@@ -76,11 +112,14 @@ pub struct PictureAnswer {
     pub answer: Answer,
     /// By the vote of noisy copies, if one was asked for.
     pub votes: Option<Prediction>,
+    /// The certificate of the class, if one was asked for.
+    pub certificate: Option<Certificate>,
     name: String,
     class: String,
     voted: Option<String>,
+    certified: Option<String>,
     sigma: Option<f64>,
-    guarantees: [Option<Guarantee>; 3],
+    guarantees: [Option<Guarantee>; 4],
 }
 
 impl Predictor {
@@ -100,11 +139,14 @@ impl Predictor {
         if let Some(sigma) = sigma {
             Smoothing::gaussian(sigma)?;
         }
-        let plan = votes.plan(&model.info, sigma, seed)?;
+        let (plan, certify) = votes.plans(&model.info, sigma, seed)?;
         // One-pass radii are those of Gaussian averages.
         let sigma = sigma.filter(|_| model.info.noise == Distribution::Gaussian);
         let network = device.load(&model)?;
         if let Some(plan) = &plan {
+            plan.check(&*network)?;
+        }
+        if let Some(plan) = &certify {
             plan.check(&*network)?;
         }
         Ok(Self {
@@ -112,6 +154,7 @@ impl Predictor {
             network,
             sigma,
             plan,
+            certify,
         })
     }
 
@@ -130,18 +173,19 @@ impl Predictor {
     }
 
     /// What is guaranteed of an L-bound or one-pass radius, of a calibrated radius,
-    /// and of a vote, where there are such.
-    fn guarantees(&self) -> [Option<Guarantee>; 3] {
+    /// of a vote and of a certificate, where there are such.
+    fn guarantees(&self) -> [Option<Guarantee>; 4] {
         [
             self.sigma.map(|_| LBOUND_GUARANTEE),
             self.calibration().map(calibrated_guarantee),
             self.plan.as_ref().map(vote_guarantee),
+            self.certify.as_ref().map(Certify::guarantee),
         ]
     }
 
     /// The guarantees in words, a line each.
     pub fn guarantees_in_words(&self) -> String {
-        let names = ["radius", "calibrated radius", "vote"];
+        let names = ["radius", "calibrated radius", "vote", "certified radius"];
         let lines = names.iter().zip(self.guarantees());
         let lines = lines.filter_map(|(name, words)| Some((name, words?)));
         lines
@@ -188,10 +232,26 @@ impl Predictor {
             let (hits, n) = (votes.n_a, plan.n);
             format!("; the smoothed classifier {verdict} ({hits} of {n} votes)")
         });
+        let certificate = match &self.certify {
+            Some(plan) => Some(certificate(&*self.network, plan, number, &pixels)?),
+            None => None,
+        };
+        let certified = certificate.as_ref().map(|found| {
+            let verdict = match (found.decision, found.predict) {
+                (_, None) => "not certified".into(),
+                (Some(Decision::Undecided | Decision::GivenUp), _) => {
+                    format!("certified radius {:.4}, more is not decided", found.radius)
+                }
+                _ => format!("certified radius {:.4}", found.radius),
+            };
+            format!("; {verdict} ({} of {} noisy copies)", found.n_a, found.n)
+        });
         Ok(PictureAnswer {
             name: name.into(),
             class: self.model.class_name(answer.class),
             voted,
+            certified,
+            certificate,
             sigma: self.sigma,
             guarantees: self.guarantees(),
             answer,
@@ -203,7 +263,13 @@ impl Predictor {
 impl PictureAnswer {
     /// Names and values.
     pub fn to_json(&self) -> Value {
-        let [radius, calibrated, vote] = &self.guarantees;
+        let [radius, calibrated, vote, certified] = &self.guarantees;
+        let certificate = self.certificate.as_ref().map(|c| {
+            json!({
+                "class": c.predict, "radius": c.radius, "hits": c.n_a, "n": c.n,
+                "p_lower": c.p_lower, "guarantee": certified.map(|words| words.to_string()),
+            })
+        });
         let votes = self.votes.as_ref().map(|v| {
             json!({
                 "class": v.predict, "first": v.first, "votes": v.n_a, "runner_up_votes": v.n_b,
@@ -217,7 +283,7 @@ impl PictureAnswer {
             "one_pass": found.one_pass, "calibrated": found.calibrated,
             "guarantee": radius.map(|words| words.sentence()),
             "calibrated_guarantee": calibrated.map(|words| words.to_string()),
-            "smoothed": votes,
+            "smoothed": votes, "certificate": certificate,
         })
     }
 }
@@ -240,7 +306,8 @@ impl fmt::Display for PictureAnswer {
             Some(_) => write!(f, ", no calibrated radius")?,
             None => {}
         }
-        f.write_str(self.voted.as_deref().unwrap_or_default())
+        f.write_str(self.voted.as_deref().unwrap_or_default())?;
+        f.write_str(self.certified.as_deref().unwrap_or_default())
     }
 }
 
@@ -336,6 +403,27 @@ pub fn vote(
     };
     predict_all(network, [image], plan, network.batch(), &mut observer)?;
     votes.ok_or_else(|| Error::refused("no votes were counted", "give at least one sample"))
+}
+
+/// The certificate of one image, whose noise its number decides.
+///
+/// # Errors
+/// A plan or image that makes no sense; a device that fails.
+pub fn certificate(
+    network: &dyn Executor,
+    plan: &Certify,
+    index: u32,
+    pixels: &[f32],
+) -> Result<Certificate, Error> {
+    let mut image = Images::new(network.input());
+    image.push(index, 0, pixels);
+    let mut found = None;
+    let mut observer = |outcome: CertifyOutcome| {
+        found = Some(outcome.certificate);
+        ControlFlow::Continue(())
+    };
+    certify_all(network, [image], plan, network.batch(), &mut observer)?;
+    found.ok_or_else(|| Error::refused("no copies were counted", "give at least one sample"))
 }
 
 /// PREDICT on every image of a subject: the shares right, wrong, abstained.

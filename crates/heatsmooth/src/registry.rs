@@ -26,7 +26,8 @@ use crate::measure::{Measured, measure};
 use crate::measurements::{
     AttackOptions, Attacked, Bounded, Calibrated, Certified, CleverOptions, Compared,
     DistributionChoice, DistributionOptions, Estimated, GaussianNoiseOptions, NoiseLevel,
-    NoiseOptions, check_gaussian, check_said, only_gaussian,
+    NoiseLevels, NoiseOptions, TimeBudget, certify_levels, check_gaussian, check_said,
+    only_gaussian,
 };
 use crate::observer::Observer;
 use crate::source::ModelSource;
@@ -247,20 +248,28 @@ impl Registry {
                     about: "Certified radii of the smoothed classifier (Cohen et al.)",
                     wants_reference: false,
                     fields: || {
-                        let fields = NoiseOptions::fields().into_iter();
-                        with_noise(fields.chain(CertifyParams::fields()).collect())
+                        let mut fields = NoiseLevels::fields();
+                        fields.extend(NoiseOptions::fields());
+                        fields.extend(CertifyParams::fields());
+                        fields.extend(TimeBudget::fields());
+                        fields
                     },
                     run: |values, context, subject, log, observer| {
                         let NoiseOptions { noise, norm } = NoiseOptions::read(values)?;
-                        let mut smoothing = subject.smoothing(noise, level(values, subject)?)?;
-                        if let Some(norm) = norm {
-                            let pixels = subject.network.input().len();
-                            smoothing = smoothing.in_norm(norm.norm(), pixels);
-                        }
+                        let levels = NoiseLevels::of(values, subject)?;
                         let params = CertifyParams::read(values)?;
                         check_said(values, &params)?;
-                        let certified = Certified::new(smoothing, params, context.seed)?;
-                        measure(&certified, subject, log, observer)
+                        let plans = levels.into_iter().map(|sigma| {
+                            let mut smoothing = subject.smoothing(noise, sigma)?;
+                            if let Some(norm) = norm {
+                                let pixels = subject.network.input().len();
+                                smoothing = smoothing.in_norm(norm.norm(), pixels);
+                            }
+                            Certified::new(smoothing, params.clone(), context.seed)
+                        });
+                        let plans = plans.collect::<Result<Vec<_>, Error>>()?;
+                        let time = TimeBudget::read(values)?.limit()?;
+                        certify_levels(&plans, subject, log, time, observer)
                     },
                     cost: |values| number(values, "n", 1e4),
                 },
@@ -268,11 +277,27 @@ impl Registry {
                     name: "lbound",
                     about: "The L-bound sigma * sqrt(pi/2) * (p_y - max p_i) for each image",
                     wants_reference: false,
-                    fields: || with_noise(LBoundParams::fields()),
+                    fields: || {
+                        let fields = GaussianNoiseOptions::fields().into_iter();
+                        with_noise(fields.chain(LBoundParams::fields()).collect())
+                    },
                     run: |values, context, subject, log, observer| {
                         check_gaussian(&subject.loaded.model.info, "the L-bound")?;
-                        let smoothing = Smoothing::gaussian(level(values, subject)?)?;
+                        let sigma = level(values, subject)?;
+                        let noise = GaussianNoiseOptions::read(values)?.noise;
+                        only_gaussian(noise)?;
                         let params = LBoundParams::read(values)?;
+                        let smoothing = match (params.samples, noise) {
+                            (0, None) => Smoothing::gaussian(sigma)?,
+                            (0, Some(_)) => {
+                                return Err(SettingError::Ineffective {
+                                    name: "noise".into(),
+                                    reason: "no noisy copies are averaged over".into(),
+                                }
+                                .into());
+                            }
+                            _ => subject.smoothing(noise, sigma)?,
+                        };
                         let bounded =
                             Bounded::new(smoothing, &params, context.seed).calibrated(subject);
                         measure(&bounded, subject, log, observer)

@@ -1,4 +1,5 @@
-//! Joins the logs of shards into the one that a single run would have written.
+//! Joins the logs of shards, or of ranges of images, into the one that a single run
+//! would have written.
 
 use std::path::{Path, PathBuf};
 
@@ -23,21 +24,23 @@ pub struct Merged {
 
 struct Part {
     path: PathBuf,
-    shard: Shard,
+    /// `None`: a range of images, whole.
+    shard: Option<Shard>,
     manifest: Manifest,
     table: Tsv,
 }
 
-/// Joins complete shards of one run into `out` and its manifest. Refuses shards
-/// of different runs (the difference named), a shard that is missing, stands
-/// twice or is not finished, and an `out` that holds something else.
+/// Joins complete shards of one run, or complete ranges of images that follow each
+/// other, into `out` and its manifest. Refuses parts of different runs (the difference
+/// named), a part that is missing, stands twice or is not finished, shards among
+/// ranges, and an `out` that holds something else.
 pub fn merge<P: AsRef<Path>>(shards: &[P], out: &Path) -> Result<Merged, RecordError> {
     let mut parts = shards
         .iter()
         .map(|path| read(path.as_ref()))
         .collect::<Result<Vec<_>, _>>()?;
-    parts.sort_by_key(|part| part.shard.index);
-    let Some(first) = parts.first() else {
+    parts.sort_by_key(|part| (part.shard.map(|shard| shard.index), part.start()));
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
         return Err(shards_error(
             "no shards given",
             "name the logs of all shards",
@@ -46,14 +49,26 @@ pub fn merge<P: AsRef<Path>>(shards: &[P], out: &Path) -> Result<Merged, RecordE
     for part in &parts[1..] {
         belongs(first, part)?;
     }
-    all_there(&parts)?;
-    let whole = Manifest {
-        selection: Selection {
-            shard: None,
-            ..first.manifest.selection
-        },
-        ..first.manifest.clone()
-    };
+    let mut whole = first.manifest.clone();
+    match first.shard {
+        Some(Shard { count, .. }) => all_there(&parts, count)?,
+        None if parts.len() == 1 => {
+            let reason = format!("{} is a whole log, not a shard", first.path.display());
+            return Err(shards_error(
+                reason,
+                "name the logs of all shards, or ranges",
+            ));
+        }
+        None => {
+            follow_each_other(&parts)?;
+            whole.selection.end = last.manifest.selection.end;
+            // What one range came to is not what all of them come to.
+            if let Some(configuration) = whole.configuration.as_object_mut() {
+                configuration.remove("calibration");
+            }
+        }
+    }
+    whole.selection.shard = None;
     let mut rows = Vec::new();
     for part in &parts {
         rows.extend(finished(part)?);
@@ -94,20 +109,46 @@ fn read(path: &Path) -> Result<Part, RecordError> {
         });
     }
     let manifest = Manifest::read(&json)?;
-    let Some(shard) = manifest.selection.shard else {
-        let reason = format!("{} is a whole log, not a shard", path.display());
-        return Err(shards_error(reason, "name only the logs of shards"));
-    };
     Ok(Part {
         path: path.into(),
-        shard,
+        shard: manifest.selection.shard,
         manifest,
         table: Tsv::read(path)?,
     })
 }
 
+impl Part {
+    fn start(&self) -> u64 {
+        self.manifest.selection.start
+    }
+
+    /// `shard 1/3 (F.tsv)` or `images 0..500 (F.tsv)`.
+    fn name(&self) -> String {
+        let path = self.path.display();
+        match self.shard {
+            Some(Shard { index, count }) => format!("shard {index}/{count} ({path})"),
+            None => {
+                let Selection { start, end, .. } = self.manifest.selection;
+                format!("images {start}..{end} ({path})")
+            }
+        }
+    }
+}
+
 fn belongs(first: &Part, part: &Part) -> Result<(), RecordError> {
-    let ignored = [&Manifest::NEVER_COMPARED[..], &["selection.shard.index"]].concat();
+    if first.shard.is_some() != part.shard.is_some() {
+        let whole = if first.shard.is_some() { part } else { first };
+        let reason = format!("{} is a whole log, not a shard", whole.path.display());
+        return Err(shards_error(
+            reason,
+            "name only shards, or only ranges of images",
+        ));
+    }
+    let own: &[&str] = match first.shard {
+        Some(_) => &["selection.shard.index"],
+        None => &["selection.start", "selection.end"],
+    };
+    let ignored = [&Manifest::NEVER_COMPARED[..], own].concat();
     let differences = differences(&part.manifest, &first.manifest, &ignored);
     if let Some(difference) = differences.first() {
         let reason = format!(
@@ -127,31 +168,50 @@ fn belongs(first: &Part, part: &Part) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn all_there(parts: &[Part]) -> Result<(), RecordError> {
-    let count = parts[0].shard.count;
+/// Every range begins with the image after the last one of the range before.
+fn follow_each_other(parts: &[Part]) -> Result<(), RecordError> {
     for pair in parts.windows(2) {
-        if pair[0].shard.index == pair[1].shard.index {
+        let (before, after) = (&pair[0], &pair[1]);
+        let Selection { end, step, .. } = before.manifest.selection;
+        let next = before.start() + (end - before.start()).next_multiple_of(step.max(1));
+        if after.start() != next {
+            let reason = format!(
+                "{} does not follow {}: image {next} comes next",
+                after.name(),
+                before.name()
+            );
+            let hint = "name ranges that follow each other, each once";
+            return Err(shards_error(reason, hint));
+        }
+    }
+    Ok(())
+}
+
+fn all_there(parts: &[Part], count: u64) -> Result<(), RecordError> {
+    let index = |part: &Part| part.shard.map_or(0, |shard| shard.index);
+    for pair in parts.windows(2) {
+        if index(&pair[0]) == index(&pair[1]) {
             let (a, b) = (pair[0].path.display(), pair[1].path.display());
             let reason = format!(
                 "shard {}/{count} is given twice: {a} and {b}",
-                pair[0].shard.index
+                index(&pair[0])
             );
             return Err(shards_error(reason, "name each shard once"));
         }
     }
     if let Some(part) = parts
         .iter()
-        .find(|part| !(1..=count).contains(&part.shard.index))
+        .find(|part| !(1..=count).contains(&index(part)))
     {
         let reason = format!(
             "{}: there is no shard {}/{count}",
             part.path.display(),
-            part.shard.index
+            index(part)
         );
         return Err(shards_error(reason, "shards count from 1/N to N/N"));
     }
     let missing: Vec<String> = (1..=count)
-        .filter(|index| parts.iter().all(|part| part.shard.index != *index))
+        .filter(|wanted| parts.iter().all(|part| index(part) != *wanted))
         .take(20)
         .map(|index| format!("{index}/{count}"))
         .collect();
@@ -180,16 +240,13 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
     let mut sorted = images.clone();
     sorted.sort_unstable();
     let selection = part.manifest.selection;
-    let Shard { index, count } = part.shard;
-    let path = part.path.display();
+    let name = part.name();
     let mut found = sorted.iter();
     for image in selection.indices() {
         match found.next() {
             Some(&next) if next == image => {}
             Some(&next) if next < image => {
-                let reason = format!(
-                    "shard {index}/{count} ({path}) holds image {next}, which is not its own"
-                );
+                let reason = format!("{name} holds image {next}, which is not its own");
                 return Err(shards_error(
                     reason,
                     "remove that log and run the shard again",
@@ -197,17 +254,14 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
             }
             _ => {
                 let (rows, of) = (sorted.len(), selection.len());
-                let reason = format!(
-                    "shard {index}/{count} ({path}) has {rows} of {of} images; image {image} is missing"
-                );
+                let reason = format!("{name} has {rows} of {of} images; image {image} is missing");
                 let hint = "run that shard's command again: it continues where it stopped";
                 return Err(shards_error(reason, hint));
             }
         }
     }
     if let Some(next) = found.next() {
-        let reason =
-            format!("shard {index}/{count} ({path}) holds image {next}, which is not its own");
+        let reason = format!("{name} holds image {next}, which is not its own");
         return Err(shards_error(
             reason,
             "remove that log and run the shard again",

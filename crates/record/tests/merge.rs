@@ -168,3 +168,57 @@ fn logs_of_ones_own_kind_join_by_their_images() {
     let joined = "idx\ttexture\n0\tsoft\n1\tsoft\n2\thard\n3\tsoft\n";
     assert_eq!(fs::read_to_string(&out).unwrap(), joined);
 }
+
+fn range(folder: &Path, start: u64, end: u64, step: u64) -> PathBuf {
+    let path = folder.join(format!("{start}-{end}.tsv"));
+    let selection = Selection {
+        start,
+        end,
+        step,
+        shard: None,
+    };
+    let manifest = Manifest {
+        selection,
+        ..manifest(IMAGES)
+    };
+    write(&path, &manifest);
+    path
+}
+
+#[test]
+fn ranges_that_follow_each_other_join_to_the_bytes_of_one_run() {
+    for step in [1, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let single = range(folder, 1, 20, step);
+        let parts = [range(folder, 7, 20, step), range(folder, 1, 7, step)];
+        let out = folder.join("merged.tsv");
+        assert_eq!(
+            merge(&parts, &out).unwrap().rows as u64,
+            19_u64.div_ceil(step)
+        );
+        for path in [Path::to_path_buf, manifest_path] {
+            assert_eq!(
+                fs::read(path(&out)).unwrap(),
+                fs::read(path(&single)).unwrap()
+            );
+        }
+    }
+}
+
+#[test]
+fn ranges_with_a_gap_or_in_common_and_shards_among_them_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let out = folder.join("merged.tsv");
+    let first = range(folder, 0, 4, 1);
+    for start in [3, 5] {
+        let said = error(&[first.clone(), range(folder, start, 9, 1)], &out);
+        assert!(said.contains("image 4 comes next"), "{said}");
+    }
+    let said = error(&[first.clone(), first.clone()], &out);
+    assert!(said.contains("does not follow"), "{said}");
+    let shard = write_shards(folder, 1).remove(0);
+    let said = error(&[first, shard], &out);
+    assert!(said.contains("is a whole log, not a shard"), "{said}");
+}

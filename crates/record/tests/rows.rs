@@ -47,14 +47,15 @@ fn certificates() {
         classify_time: Some(Duration::from_nanos(5_105_352)),
         clean_correct: Some(true),
         p_upper: 0.0004,
+        prior: 0.97,
     };
-    let (text, back) = written(&CertifyRow::columns(true), &row);
+    let (text, back) = written(&CertifyRow::columns(true, true), &row);
     assert_eq!(
         text,
         "idx\tlabel\tpredict\tradius\tcorrect\ttime\tn_a\tn\tp_lower\tp_correct_l_bound\t\
-         lecuyer\tli\tsamples\tclassify_time\tclean_correct\tp_upper\n\
+         lecuyer\tli\tsamples\tclassify_time\tclean_correct\tp_upper\tprior\n\
          0\t8\t8\t0.3113963592182631\t1\t0:00:04.763068\t9999\t10000\t0.9990770386693395\t\
-         0.9990770386693395\t0.05690314910063232\t0.25968338497318577\t10100\t0.005105352\t1\t0.0004\n"
+         0.9990770386693395\t0.05690314910063232\t0.25968338497318577\t10100\t0.005105352\t1\t0.0004\t0.97\n"
     );
     assert_eq!(back, row);
 }

@@ -35,6 +35,14 @@ pub enum ReportError {
         /// What it is.
         got: String,
     },
+    /// Published figures that are not known.
+    #[error("beside: there are no published figures `{got}`")]
+    Literature {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        known: String,
+    },
     /// A figure does not become a picture.
     #[error("figure {figure}: cannot draw: {reason}")]
     Draw {
@@ -50,6 +58,7 @@ impl ReportError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Record(error) => error.hint(),
+            Self::Literature { known, .. } => Some(format!("there are {known}")),
             Self::Nothing { .. } => Some(
                 "name folders that hold certify, attack, lbound or fidelity logs (F.tsv with F.json)"
                     .into(),

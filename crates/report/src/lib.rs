@@ -49,6 +49,7 @@ mod discover;
 mod error;
 mod figure;
 mod gallery;
+mod literature;
 mod load;
 mod names;
 mod options;
@@ -63,6 +64,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{ReportError, ReportWarning};
 pub use figure::{Axis, Colour, Curve, Figure, Mark, Panel, Panels, Series, Span, Symbol};
+pub use literature::PublishedResult;
 pub use options::{AttackConvention, Denominator, Options};
 pub use statistics::{
     Interval, Paired, high_probability_accuracy, mean_difference, paired_difference,
@@ -95,6 +97,7 @@ pub struct Written {
 /// and builds the report.
 pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError> {
     options.check()?;
+    let published = PublishedResult::named(&options.beside)?;
     let found = discover::discover(paths)?;
     let mut warnings = found.warnings;
     let mut logs = Vec::new();
@@ -127,6 +130,7 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
     };
     let sections = [
         sections::certified::section(&mut context),
+        sections::beside::section(&context, &published),
         sections::calibration::section(&mut context),
         sections::attacks::section(&mut context),
         sections::clever::section(&mut context),

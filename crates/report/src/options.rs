@@ -40,6 +40,9 @@ pub struct Options {
     pub rho: f64,
     /// Alpha of logs without a manifest (Cohen's published ones used .001).
     pub published_alpha: f64,
+    /// Published figures to show beside the logs: `cohen-cifar10`, or all of a data set
+    /// (`cifar10`); see [`PublishedResult`](crate::PublishedResult).
+    pub beside: Vec<String>,
     /// Most images in the page's gallery.
     pub gallery: usize,
     /// The training methods that are known: how they are called, in which order
@@ -57,6 +60,7 @@ impl Default for Options {
             attacks: AttackConvention::Successes,
             rho: 0.001,
             published_alpha: 0.001,
+            beside: Vec::new(),
             gallery: 48,
             methods: Vec::new(),
         }

@@ -76,6 +76,15 @@ fn ln_regularised(a: f64, b: f64, point: Point) -> (f64, f64) {
     }
 }
 
+/// `ln B(a, b)`.
+pub(crate) fn ln_beta(a: f64, b: f64) -> f64 {
+    let n = a + b;
+    a * (a / n).ln() + b * (b / n).ln() - 0.5 * (a * b / (std::f64::consts::TAU * n)).ln()
+        + stirling_error(a)
+        + stirling_error(b)
+        - stirling_error(n)
+}
+
 /// `ln( x^a (1-x)^b / B(a, b) )`.
 fn ln_density(a: f64, b: f64, point: Point) -> f64 {
     let n = a + b;

@@ -5,6 +5,7 @@
 //! | [`clopper_pearson_lower`], [`clopper_pearson_upper`] | exact one-sided bounds on a probability | Clopper and Pearson, Biometrika 26 (1934) |
 //! | [`binomial_test`] | two-sided exact test of p = 1/2 | as in PREDICT of Cohen et al., ICML 2019 |
 //! | [`ConfidenceSequence`] | bounds that hold at every sample size at once | Robbins, Ann. Math. Stat. 41 (1970); see there |
+//! | [`BetaMixture`] | what is expected of a probability before any draw | see there |
 //! | [`MeanBound`] | a bound on the mean of draws from [0, 1] | Waudby-Smith and Ramdas, JRSS B (2024) |
 //! | [`normal_cdf`], [`normal_quantile`] | Phi and its inverse | the `libm` and `statrs` crates |
 //! | [`high_probability_accuracy`] | accuracy over a data set despite alpha | Cohen et al., appendix D |
@@ -21,12 +22,14 @@
 mod bernstein;
 mod beta;
 mod deviance;
+mod mixture;
 mod sequence;
 mod weibull;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 pub use bernstein::MeanBound;
+pub use mixture::BetaMixture;
 pub use sequence::{ConfidenceSequence, ProbabilityInterval};
 pub use weibull::ReverseWeibull;
 

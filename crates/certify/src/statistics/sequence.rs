@@ -1,6 +1,7 @@
 //! The anytime confidence sequence for a probability.
 
 use super::deviance::{deviance, half_stirling_error, stirling_error};
+use super::mixture::BetaMixture;
 
 /// Lower and upper bound on a probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,9 +27,15 @@ pub struct ProbabilityInterval {
 /// `1/alpha` with probability at most `alpha` (Ville's inequality; Robbins 1970).
 /// The bounds are the ends of `{p : M_n(p) < 1/alpha}`, an interval around
 /// `A/n`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// Nothing in this asks for that one mixture: any [`BetaMixture`] that is fixed before
+/// the first draw gives a martingale, and one that expects what then happens gives
+/// closer bounds ([`ConfidenceSequence::expecting`]).
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConfidenceSequence {
     ln_threshold: f64,
+    /// `None`: Beta(1/2, 1/2).
+    prior: Option<BetaMixture>,
 }
 
 impl ConfidenceSequence {
@@ -40,6 +47,19 @@ impl ConfidenceSequence {
         assert!(alpha > 0.0 && alpha < 1.0, "alpha = {alpha}");
         Self {
             ln_threshold: -alpha.ln(),
+            prior: None,
+        }
+    }
+
+    /// The sequence with failure probability `alpha` and another mixture, which must
+    /// not depend on the draws.
+    ///
+    /// # Panics
+    /// If `alpha` is not between 0 and 1.
+    pub fn expecting(prior: BetaMixture, alpha: f64) -> Self {
+        Self {
+            prior: Some(prior),
+            ..Self::new(alpha)
         }
     }
 
@@ -52,7 +72,8 @@ impl ConfidenceSequence {
         if a == 0 {
             0.0
         } else {
-            self.lower_end(a as f64, (n - a) as f64)
+            let (hits, misses) = (a as f64, (n - a) as f64);
+            self.root(hits, misses, self.ln_mixture_at_centre(hits, misses))
         }
     }
 
@@ -62,7 +83,12 @@ impl ConfidenceSequence {
     /// If `a > n`.
     pub fn upper(&self, a: u64, n: u64) -> f64 {
         assert!(a <= n, "{a} hits in {n} draws");
-        1.0 - self.lower(n - a, n)
+        if a == n {
+            1.0
+        } else {
+            let (hits, misses) = (a as f64, (n - a) as f64);
+            1.0 - self.root(misses, hits, self.ln_mixture_at_centre(hits, misses))
+        }
     }
 
     /// Both ends after `a` hits in `n` draws.
@@ -79,9 +105,9 @@ impl ConfidenceSequence {
     /// The root of `ln M_n(p) = ln 1/alpha` below `hits / n`, by Newton's method in
     /// the log-odds z of p, where `ln M_n` is convex with derivative `n p - hits`:
     /// after one step the iterates are left of the root and increase to it.
-    fn lower_end(&self, hits: f64, misses: f64) -> f64 {
+    fn root(&self, hits: f64, misses: f64, ln_mixture_at_centre: f64) -> f64 {
         let n = hits + misses;
-        let at_centre = ln_mixture_at_centre(hits, misses) - self.ln_threshold;
+        let at_centre = ln_mixture_at_centre - self.ln_threshold;
         // ln M_n is near a parabola around the centre (the half keeps misses = 0 finite).
         let deviation = (1.0 / hits + 1.0 / (misses + 0.5)).sqrt();
         let mut z = (hits / (misses + 0.5)).ln() - (-2.0 * at_centre).sqrt() * deviation;
@@ -97,11 +123,20 @@ impl ConfidenceSequence {
         }
         1.0 / (1.0 + (-z).exp())
     }
+
+    /// `ln M_n(A/n)`, at most 0.
+    fn ln_mixture_at_centre(&self, hits: f64, misses: f64) -> f64 {
+        match &self.prior {
+            None => ln_flat_mixture_at_centre(hits, misses),
+            // A mixture of likelihoods is at most the largest one.
+            Some(prior) => prior.ln_ratio_to_best(hits, misses).min(0.0),
+        }
+    }
 }
 
-/// `ln M_n(A/n)`, at most 0: with Stirling's formula divided out,
+/// The same of Beta(1/2, 1/2): with Stirling's formula divided out,
 /// `ln(2/(pi n))/2` and three small errors.
-fn ln_mixture_at_centre(hits: f64, misses: f64) -> f64 {
+fn ln_flat_mixture_at_centre(hits: f64, misses: f64) -> f64 {
     let n = hits + misses;
     // ln n! = ln Gamma(n) + ln n, so its error is that of ln Gamma(n)
     0.5 * (2.0 / (std::f64::consts::PI * n)).ln()

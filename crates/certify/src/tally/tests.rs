@@ -75,7 +75,8 @@ fn at_most_alpha_of_200_000_two_sided_certificates_say_too_much() {
             votes[drawn(&shares, &mut random)] += 1;
         }
         let hits = votes[0];
-        let bounds = Tally::Votes(votes).bounds(&plan, 0, hits, plan.n);
+        let bounds =
+            Tally::Votes(votes).bounds(&plan, &Watch::new(&plan, 0.5, 0.0), 0, (hits, plan.n));
         wrong += u32::from(too_much(&plan, &shares, bounds));
         gained += u32::from(bounds.0 > bounds.1 && bounds.0 < 0.5);
     }
@@ -108,7 +109,7 @@ fn at_most_alpha_of_200_000_mean_certificates_say_too_much() {
                     }
                 }
             }
-            let bounds = tally.bounds(&plan, 0, 0, plan.n);
+            let bounds = tally.bounds(&plan, &Watch::new(&plan, 0.5, 0.0), 0, (0, plan.n));
             wrong += u32::from(too_much(&plan, &shares, bounds));
             certified += u32::from(bounds.0 > bounds.1.min(1.0 - bounds.0));
         }
@@ -125,11 +126,12 @@ fn at_most_alpha_of_200_000_mean_certificates_say_too_much() {
 fn both_sides_help_where_many_classes_share_the_rest() {
     let votes = vec![480, 60, 60, 60, 60, 60, 60, 60, 60, 40];
     let both = plan(Evidence::Votes, Sides::Both, 1000);
-    let (lower, upper) = Tally::Votes(votes).bounds(&both, 0, 480, 1000);
+    let (lower, upper) =
+        Tally::Votes(votes).bounds(&both, &Watch::new(&both, 0.5, 0.0), 0, (480, 1000));
     assert!(lower < 0.5 && upper < 0.12, "{lower} {upper}");
     assert!(both.smoothing.radius_between(lower, upper) > 0.4);
     let one = plan(Evidence::Votes, Sides::One, 1000);
-    let (lower, upper) = Tally::Hits.bounds(&one, 0, 480, 1000);
+    let (lower, upper) = Tally::Hits.bounds(&one, &Watch::new(&one, 0.5, 0.0), 0, (480, 1000));
     assert_eq!(
         one.smoothing.radius_between(lower, upper.min(1.0 - lower)),
         0.0

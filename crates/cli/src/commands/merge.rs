@@ -1,4 +1,4 @@
-//! `heatsmooth merge`: join the shards of a log.
+//! `heatsmooth merge`: join the shards of a log, or ranges of images.
 
 use std::path::PathBuf;
 
@@ -24,11 +24,12 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Join the logs of all shards of one run.
+/// Join the logs of all shards of one run, or of ranges of images that follow each
+/// other.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: heatsmooth merge part1.tsv part2.tsv part3.tsv --out whole.tsv")]
 pub struct Flags {
-    /// The logs of all shards.
+    /// The logs of all shards, or of all ranges.
     #[arg(required = true, value_name = "SHARD.tsv")]
     shards: Vec<PathBuf>,
     /// The joined log.

@@ -36,8 +36,10 @@ fn command_line(command: Command) -> Command {
             "Class, probability and one-pass radius for image files\n\n\
              The one-pass radius sigma * Phi^-1(p1) and the L-bound radius sigma * sqrt(pi/2) * \
              (p1 - p2) are approximate: they hold if the model is exactly a Gaussian average at \
-             sigma. Of a calibrated model the radius that may be promised is shown too. With --samples noisy copies vote, too: \
-             PREDICT of Cohen et al., the class of the smoothed classifier.",
+             sigma. Of a calibrated model the radius that may be promised is shown too. With \
+             --samples noisy copies vote, too: PREDICT of Cohen et al., the class of the smoothed \
+             classifier. With --certify the class has a certified radius, by counting noisy \
+             copies.",
         )
         .args(options::arguments(&own_fields(), None))
         .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
@@ -50,7 +52,7 @@ fn command_line(command: Command) -> Command {
                 .value_parser(value_parser!(PathBuf)),
         )
         .after_help(
-            "Example: heatsmooth predict --model runs/heat/model.safetensors cat.png dog.jpg",
+            "Example: heatsmooth predict --model runs/heat/model.safetensors --certify cat.png dog.jpg",
         );
     with_common(command)
 }

@@ -52,6 +52,10 @@ pub struct Flags {
     /// Which attack distances are averaged: successes, or the paper's convention.
     #[arg(long, value_enum, default_value_t = Convention::Successes)]
     attacks: Convention,
+    /// Published figures to show beside the logs: METHOD-DATA, such as cohen-cifar10 or
+    /// smoothadv-imagenet, or all of a data set, as cifar10.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    beside: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,6 +83,7 @@ fn run(flags: &Flags, common: &Common, registry: &Registry) -> Result<()> {
             Convention::Successes => AttackConvention::Successes,
             Convention::Paper => AttackConvention::Paper,
         },
+        beside: flags.beside.clone(),
         methods: registry.method_infos(),
         ..Options::default()
     };

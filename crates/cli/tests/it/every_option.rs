@@ -25,6 +25,7 @@ const NO_ROW: &[(&str, &str)] = &[
     ("save", "pictures, not rows"),
     ("save-images", "pictures, not rows"),
     ("checkpoint-seconds", "results do not depend on it"),
+    ("time-budget", "how many rows, not which"),
     ("keep-iterates", "files beside the model"),
     (
         "root",
@@ -53,6 +54,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("n", "200"),
     ("radius", "0.01 --anytime"),
     ("tolerance", "0.01 --anytime"),
+    ("prior", "one-pass --anytime"),
+    ("noise of lbound", "float --samples 5"),
     ("rule", "paper --top-k 2"),
     ("top-k", "2"),
     ("target", "next"),

@@ -2,6 +2,7 @@
 
 mod attack;
 mod calibrate;
+mod cheaper;
 mod cli;
 mod every_option;
 #[cfg(unix)]

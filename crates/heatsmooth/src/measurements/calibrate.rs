@@ -124,7 +124,10 @@ impl Measurement for Calibrated {
         if hits > n || n != self.plan.certify.n {
             return Err(format!("{hits} hits among {n} samples cannot be"));
         }
-        let (_, radius) = self.plan.certify.proves(hits, n, self.f.input().len());
+        let (_, radius) = self
+            .plan
+            .certify
+            .proves(hits, n, self.f.input().len(), f64::NAN);
         agrees("g_radius", row.g_radius, radius, "its counts")
     }
 

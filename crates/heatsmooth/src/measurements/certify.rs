@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use certify::{
-    Certify, CertifyOutcome, CertifyParams, Decision, Evidence, Select, Sides, Smoothing, StopRule,
-    TopKRule, certify_all,
+    Certify, CertifyOutcome, CertifyParams, Decision, Evidence, Prior, Select, Sides, Smoothing,
+    StopRule, TopKRule, certify_all,
 };
 use network::Images;
 use record::{CertifyRow, Guarantee, SmoothingId};
@@ -18,7 +18,7 @@ use crate::measure::{Figures, Measurement};
 use crate::subject::Subject;
 
 /// Radii in units of sigma, read in the norm, at which a summary gives certified accuracy.
-const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
+pub(super) const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// Certified radii of the smoothed classifier (Cohen et al.).
 #[derive(Clone, Debug)]
@@ -35,6 +35,11 @@ impl Certified {
     pub fn new(smoothing: Smoothing, params: CertifyParams, seed: u64) -> Result<Self, Error> {
         let plan = params.plan(smoothing, seed)?;
         Ok(Self { params, plan })
+    }
+
+    /// Its noise level as a radius, read in the norm.
+    pub(super) fn scale(&self) -> f64 {
+        self.plan.smoothing.scale()
     }
 }
 
@@ -62,7 +67,7 @@ pub(crate) fn check_said(values: &Values, params: &CertifyParams) -> Result<(), 
         ),
         (
             "n0",
-            params.select == Select::Clean,
+            params.select == Select::Clean && params.prior != Prior::Pilot,
             "the clean image chooses the class",
         ),
     ];
@@ -116,11 +121,16 @@ impl Measurement for Certified {
         if self.plan.sides == Sides::Both {
             settings["sides"] = json!(self.plan.sides);
         }
+        // And expect nothing.
+        if self.plan.prior != Prior::Flat {
+            settings["prior"] = json!(self.plan.prior);
+        }
         settings
     }
 
     fn columns(&self) -> Vec<String> {
-        let columns = CertifyRow::columns(self.plan.sides == Sides::Both);
+        let both_sides = self.plan.sides == Sides::Both;
+        let columns = CertifyRow::columns(both_sides, self.plan.prior != Prior::Flat);
         columns.into_iter().map(str::to_owned).collect()
     }
 
@@ -150,9 +160,11 @@ impl Measurement for Certified {
             };
             return agrees("radius", row.radius, radius, "its bounds");
         }
-        let (p_lower, radius) = self
-            .plan
-            .proves(hits, samples, subject.network.input().len());
+        if self.plan.prior != Prior::Flat && !(0.0..=1.0).contains(&row.prior) {
+            return Err("its prior is not between 0 and 1".into());
+        }
+        let pixels = subject.network.input().len();
+        let (p_lower, radius) = self.plan.proves(hits, samples, pixels, row.prior);
         let decides = matches!(self.plan.anytime, Some(StopRule::Radius(_)));
         let expected = match row.predict {
             // Undecided within n samples.
@@ -213,6 +225,7 @@ fn row(outcome: &CertifyOutcome, both_sides: bool) -> CertifyRow {
         classify_time: Duration::try_from_secs_f64(outcome.classify_seconds).ok(),
         clean_correct: Some(outcome.clean == outcome.label),
         p_upper: if both_sides { c.p_upper } else { f64::NAN },
+        prior: c.expected.unwrap_or(f64::NAN),
     }
 }
 

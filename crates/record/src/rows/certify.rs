@@ -47,6 +47,9 @@ pub struct CertifyRow {
     /// Upper bound on every other class, where these are bounded; NaN: not
     /// recorded.
     pub p_upper: f64,
+    /// What the prior of an anytime certificate was centred on: v's own probability of
+    /// the class, or its share of a pilot's votes; NaN: nothing was expected.
+    pub prior: f64,
 }
 
 /// Image 0, abstained on; nothing else is recorded.
@@ -69,16 +72,18 @@ impl Default for CertifyRow {
             classify_time: None,
             clean_correct: None,
             p_upper: f64::NAN,
+            prior: f64::NAN,
         }
     }
 }
 
 impl CertifyRow {
     /// The columns of a log: `p_upper` stands only in those that bound the other
-    /// classes, too.
-    pub fn columns(both_sides: bool) -> Vec<&'static str> {
-        let upper = both_sides.then_some("p_upper");
-        Self::COLUMNS.iter().copied().chain(upper).collect()
+    /// classes, too, and `prior` only in those that expect something.
+    pub fn columns(both_sides: bool, prior: bool) -> Vec<&'static str> {
+        let more = [both_sides.then_some("p_upper"), prior.then_some("prior")];
+        let more = more.into_iter().flatten();
+        Self::COLUMNS.iter().copied().chain(more).collect()
     }
 }
 
@@ -125,6 +130,7 @@ impl Row for CertifyRow {
             classify_time: cells.seconds_or_none("classify_time")?,
             clean_correct: cells.flag_or_none("clean_correct")?,
             p_upper: cells.number("p_upper")?,
+            prior: cells.number("prior")?,
         };
         // What contradicts itself was changed by hand, or by a damaged disk.
         let wrong = |column, reason: &str| Err(CellError::new(column, reason));
@@ -157,5 +163,6 @@ impl Row for CertifyRow {
         line.seconds_or_none("classify_time", self.classify_time);
         line.flag_or_none("clean_correct", self.clean_correct);
         line.number("p_upper", self.p_upper);
+        line.number("prior", self.prior);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use record::{CertifyRow, Guarantee, LogKind, Norm};
 
-use super::{Context, Group, Item, Section, certificates, compare};
+use super::{Context, Group, Item, Section, certificates, compare, envelope, probabilities};
 use crate::ReportWarning;
 use crate::figure::{Axis, Figure, Series, nice_step};
 use crate::load::{LoadedLog, LoadedRows};
@@ -46,6 +46,8 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
             &curves,
             &radii,
         )));
+        items.extend(probabilities::figure(&group, &context.styles).map(Item::Figure));
+        items.extend(probabilities::table(&group, &curves).map(Item::Table));
         if let Some(table) = compare::table(&group, &radii) {
             items.push(Item::Table(table));
         }
@@ -54,6 +56,7 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
         norms.insert(group.norm.to_string());
         warn(&group, &mut context.warnings);
     }
+    items.extend(envelope::items(context, wanted));
     (!items.is_empty()).then(|| Section {
         id: "certified".into(),
         title: "Certified accuracy".into(),
@@ -107,7 +110,7 @@ fn listed<T: AsRef<str>>(words: BTreeSet<T>) -> String {
     words.join(" or ")
 }
 
-fn curve(log: &LoadedLog) -> CertifiedCurve {
+pub fn curve(log: &LoadedLog) -> CertifiedCurve {
     CertifiedCurve::new(
         rows(log)
             .iter()
@@ -115,7 +118,7 @@ fn curve(log: &LoadedLog) -> CertifiedCurve {
     )
 }
 
-fn accuracy(curve: &CertifiedCurve, radius: f64, denominator: Denominator) -> Option<f64> {
+pub fn accuracy(curve: &CertifiedCurve, radius: f64, denominator: Denominator) -> Option<f64> {
     let of = match denominator {
         Denominator::All => curve.images,
         Denominator::NonAbstained => curve.images - curve.abstained,
@@ -199,7 +202,7 @@ fn figure(context: &Context<'_>, group: &Group<'_>, curves: &[CertifiedCurve]) -
     }
 }
 
-fn of_what(denominator: Denominator) -> &'static str {
+pub fn of_what(denominator: Denominator) -> &'static str {
     match denominator {
         Denominator::All => "all images",
         Denominator::NonAbstained => "the images not abstained on (the paper's convention)",

@@ -2,13 +2,16 @@
 
 pub mod attack_table;
 pub mod attacks;
+pub mod beside;
 pub mod calibration;
 pub mod certificates;
 pub mod certified;
 pub mod clever;
 pub mod compare;
 pub mod distances;
+pub mod envelope;
 pub mod fidelity;
+pub mod probabilities;
 pub mod records;
 pub mod refuted;
 pub mod samples;
