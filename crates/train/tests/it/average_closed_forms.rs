@@ -3,8 +3,10 @@
 //! points away from it.
 
 use network::logits::softmax;
-use network::{Activation, GraphBuilder, Model, Op, Shape};
-use train::methods::{Average, AverageOf, AverageParams, Heat, HeatParams, InnerAttackParams};
+use network::{Activation, Distribution, GraphBuilder, Model, Op, Shape};
+use train::methods::{
+    Average, AverageOf, AverageParams, Heat, HeatParams, InnerAttackParams, TrainingNoise,
+};
 
 use crate::functions::{Function, distance, learned, outputs, params};
 
@@ -13,6 +15,10 @@ const SIGMA: f64 = 0.1;
 const TOLERANCE: f64 = 0.02;
 
 fn averaging(target: AverageOf, draws: u32) -> Average {
+    averaging_over(SIGMA, target, draws)
+}
+
+fn averaging_over(noise: impl Into<TrainingNoise>, target: AverageOf, draws: u32) -> Average {
     let params = AverageParams {
         target,
         draws,
@@ -20,7 +26,7 @@ fn averaging(target: AverageOf, draws: u32) -> Average {
         mixed_share: 0.0,
         ..AverageParams::default()
     };
-    Average::new(SIGMA, params, InnerAttackParams::default()).unwrap()
+    Average::new(noise, params, InnerAttackParams::default()).unwrap()
 }
 
 /// Points along the diagonal of the unit cube, `t` times `(1, ..., 1)/sqrt(d)`
@@ -134,6 +140,37 @@ fn the_votes_of_a_step_are_a_normal_distribution() {
         let fits = |s: &f64| distance(&share, &exact(*s));
         let best = levels.min_by(|a, b| fits(a).total_cmp(&fits(b))).unwrap();
         assert!((best / SIGMA - 1.0).abs() < TOLERANCE, "{axes}: {best}");
+    }
+}
+
+/// On the line the vote share of a step is the distribution function of the noise,
+/// whatever its distribution; another one of the same sigma fits worse.
+#[test]
+fn the_votes_of_a_step_are_the_distribution_of_the_noise() {
+    let uniform = |t: f64| (0.5 + t / (2.0 * 3f64.sqrt() * SIGMA)).clamp(0.0, 1.0);
+    let laplace = |t: f64| {
+        let tail = 0.5 * (-t.abs() * 2f64.sqrt() / SIGMA).exp();
+        if t > 0.0 { 1.0 - tail } else { tail }
+    };
+    let points = diagonal(1);
+    let at = |law: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        points.iter().map(|&t| law(f64::from(t))).collect()
+    };
+    let laws = [at(&uniform), at(&laplace)];
+    let noises = [Distribution::Uniform, Distribution::Laplace];
+    for (own, distribution) in noises.into_iter().enumerate() {
+        let noise = TrainingNoise {
+            distribution,
+            sigma: SIGMA,
+        };
+        let f: Function = |x| along(x).signum();
+        let mut average = averaging_over(noise, AverageOf::Votes, 16);
+        let v = learned(f, features(1, 2, 12), &mut average, &points, (600, 0.5));
+        let z: Vec<f32> = outputs(&v, &points).iter().map(|&z| z as f32).collect();
+        let share: Vec<f64> = z.chunks_exact(2).map(|z| softmax(z)[0]).collect();
+        let far = distance(&share, &laws[own]);
+        assert!(far < TOLERANCE, "{distribution}: {far}");
+        assert!(far < distance(&share, &laws[1 - own]), "{distribution}");
     }
 }
 
