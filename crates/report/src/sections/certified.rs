@@ -98,6 +98,18 @@ fn read_in_l1(groups: &mut [Group<'_>]) {
     }
 }
 
+/// What a table says about them.
+const READ_AS_L1: &str = "L2 certificates are read as L1 with the same radius, since the L1 norm \
+                          of a perturbation is never below its L2 norm. ";
+
+impl Group<'_> {
+    /// Whether L2 certificates stand among those of another norm.
+    fn reads_l2(&self) -> bool {
+        let mut norms = self.logs.iter().map(|log| log.smoothing().norm);
+        norms.any(|norm| norm != self.norm)
+    }
+}
+
 /// Whether noises must be told apart.
 fn has_other_noise(group: &Group<'_>) -> bool {
     let mut noises = group.logs.iter().map(|log| log.smoothing().noise.word());
@@ -263,8 +275,9 @@ fn accuracy_table(
              ACR is the mean of radius*correct over all images; clean is the accuracy of the model \
              as it is used (one pass for a deterministic one, its noise average for a stochastic \
              one, from an L-bound or attack log); n is the number of noise samples an image gets. \
-             {}",
+             {}{}",
             of_what(denominator),
+            if group.reads_l2() { READ_AS_L1 } else { "" },
             ranked(comparable)
         ),
         guarantee: group.guarantee(),
