@@ -8,10 +8,12 @@
 //! that the caller fixes.
 
 mod backward;
+mod bits;
 mod elementwise;
 mod rows;
 
 pub use backward::{BackwardTerms, Mask, Masking, backward_apply, backward_reduce};
+pub use bits::{bit_bytes, keep_bits, positive_bits};
 pub use elementwise::{mask, scale};
 
 use crate::isa::{Isa, Kernel};

@@ -111,6 +111,26 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn sqrt(self, a: Self::V) -> Self::V;
     /// `a` where `x > y`, `b` elsewhere.
     fn select_gt(self, x: Self::V, y: Self::V, a: Self::V, b: Self::V) -> Self::V;
+    /// Bit `i` is set where lane `i` is positive.
+    #[inline(always)]
+    fn positive(self, a: Self::V) -> u32 {
+        const { assert!(Self::LANES <= 16) };
+        let mut lanes = [0.0; 16];
+        self.write(&mut lanes, a);
+        let bit = |(i, &x): (usize, &f32)| u32::from(x > 0.0) << i;
+        lanes.iter().enumerate().map(bit).sum()
+    }
+    /// `a` in the lanes whose bit is set, 0 elsewhere.
+    #[inline(always)]
+    fn keep(self, a: Self::V, bits: u32) -> Self::V {
+        const { assert!(Self::LANES <= 16) };
+        let mut lanes = [0.0; 16];
+        self.write(&mut lanes, a);
+        for (i, x) in lanes.iter_mut().enumerate() {
+            *x = if bits >> i & 1 == 1 { *x } else { 0.0 };
+        }
+        self.read(&lanes)
+    }
     /// Sum of the lanes, in a fixed order (pairwise, halves first).
     fn sum(self, a: Self::V) -> f32;
 

@@ -116,6 +116,22 @@ impl Simd for Avx2 {
         op!(_mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_GT_OQ>(x, y)))
     }
     #[inline(always)]
+    fn positive(self, a: __m256) -> u32 {
+        let bits = op!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(
+            a,
+            _mm256_setzero_ps()
+        )));
+        bits.cast_unsigned()
+    }
+    #[inline(always)]
+    fn keep(self, a: __m256, bits: u32) -> __m256 {
+        op!({
+            let each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let set = _mm256_and_si256(_mm256_set1_epi32(bits.cast_signed()), each);
+            _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, each)))
+        })
+    }
+    #[inline(always)]
     fn sum(self, a: __m256) -> f32 {
         op!({
             let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));

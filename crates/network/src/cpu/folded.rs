@@ -1,8 +1,9 @@
 //! Eval-mode passes with a tape, over the network without its batch norms.
 //!
 //! With fixed statistics a batch norm is part of the convolution before it: a
-//! pass and its pull-back then cost what the convolutions cost. Only the
-//! gradients of the parameters need the network as it was.
+//! pass and its pull-back then cost what the convolutions cost, and of most
+//! values the tape keeps one bit. Only the gradients of the parameters need the
+//! network as it was.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,7 +52,7 @@ impl Folding {
         let mut folded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let (graph, parameters) = fold::folded(graph, parameters);
-            let training = training.beside(&graph);
+            let training = training.for_images(&graph);
             Arc::new(Folded {
                 graph,
                 parameters,

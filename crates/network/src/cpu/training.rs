@@ -7,6 +7,7 @@ mod forward_program;
 mod memory;
 pub(super) mod other;
 mod packed;
+mod places;
 mod plan;
 mod pull_back;
 mod stage;
@@ -25,6 +26,7 @@ use crate::verbs::Mode;
 use backward_program::{BackwardProgram, Wanted};
 use memory::{Scratches, Store};
 use packed::Packed;
+use places::Passing;
 use plan::{Plan, Unit};
 use stage::Stage;
 
@@ -40,6 +42,7 @@ pub(crate) struct Training {
     isa: Isa,
     pool: Arc<ThreadPool>,
     plan: Plan,
+    passing: Passing,
     forward: [Vec<Stage<forward_program::Step>>; 2],
     input_gradient: [BackwardProgram; 2],
     parameter_gradient: [BackwardProgram; 2],
@@ -62,6 +65,10 @@ impl Training {
     /// Plans for a graph, to run on the threads of a pool.
     pub fn new(graph: &Graph, isa: Isa, pool: Arc<ThreadPool>) -> Self {
         let plan = Plan::new(graph);
+        Self::with_plan(graph, isa, pool, plan)
+    }
+
+    fn with_plan(graph: &Graph, isa: Isa, pool: Arc<ThreadPool>, plan: Plan) -> Self {
         let modes = [Mode::Train, Mode::Eval];
         let backward =
             |wanted| modes.map(|mode| backward_program::compile(graph, &plan, mode, wanted));
@@ -76,6 +83,7 @@ impl Training {
             input_gradient: backward(Wanted::Input),
             parameter_gradient: backward(Wanted::Parameters),
             weight_gradients: plan.units.iter().map(weight_gradient).collect(),
+            passing: Passing::none(&plan),
             plan,
             packed: Mutex::new(None),
             store: Arc::default(),
@@ -83,12 +91,16 @@ impl Training {
         }
     }
 
-    /// The same for another graph, on the same threads and in the same memory.
-    pub fn beside(&self, graph: &Graph) -> Self {
+    /// For eval-mode passes over another graph and their pull-backs to the images,
+    /// on the same threads and in the same memory.
+    pub fn for_images(&self, graph: &Graph) -> Self {
+        let plan = Plan::for_images(graph);
+        let new = Self::with_plan(graph, self.isa, Arc::clone(&self.pool), plan);
         Self {
+            passing: Passing::find(graph, &new.plan, &new.forward[index(Mode::Eval)]),
             store: Arc::clone(&self.store),
             scratches: Arc::clone(&self.scratches),
-            ..Self::new(graph, self.isa, Arc::clone(&self.pool))
+            ..new
         }
     }
 

@@ -464,13 +464,13 @@ impl Compiler<'_> {
 
 /// Places that are taken again when their last user is gone.
 #[derive(Default)]
-struct Slots {
-    sizes: Vec<usize>,
+pub(super) struct Slots {
+    pub sizes: Vec<usize>,
     last: Vec<(usize, usize)>,
 }
 
 impl Slots {
-    fn take(&mut self, first: (usize, usize), last: (usize, usize), len: usize) -> usize {
+    pub fn take(&mut self, first: (usize, usize), last: (usize, usize), len: usize) -> usize {
         let free = (0..self.sizes.len()).filter(|&s| self.last[s] < first);
         // The smallest one that is large enough, else the largest.
         let best = free.min_by_key(|&s| match self.sizes[s] {

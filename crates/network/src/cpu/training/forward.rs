@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::forward_program::Step;
 use super::memory::Scratch;
 use super::packed::Packed;
+use super::places::Passing;
 use super::plan::{Apply, Factors, Plan, Unit, inputs};
 use super::stage::{Stage, shares};
 use super::tape::{Applied, CpuTape, Share};
@@ -51,6 +52,9 @@ pub(super) struct Reader<'a> {
     pub plan: &'a Plan,
     pub applied: &'a [Option<Applied>],
     pub values: &'a [Buffer],
+    /// Values of this stage, and the slot of each, by node.
+    pub passing: &'a [Buffer],
+    pub slots: &'a [Option<usize>],
     pub group: Group,
 }
 
@@ -64,7 +68,11 @@ impl<'a> Reader<'a> {
 
     /// A value that is kept.
     pub fn kept(&self, id: NodeId) -> &'a [f32] {
-        &self.values[id][self.group.range(self.plan.shapes[id].len())]
+        let len = self.plan.shapes[id].len();
+        match self.slots[id] {
+            Some(slot) => &self.passing[slot][..self.group.count * len],
+            None => &self.values[id][self.group.range(len)],
+        }
     }
 
     /// Any value; one that is not kept is computed into `spare`.
@@ -114,7 +122,7 @@ impl Forward<'_> {
         let (training, plan) = (self.training, &self.training.plan);
         let count = images.len() / self.graph.input().len();
         let share = |range: std::ops::Range<usize>| {
-            let buffer = |id: NodeId| match plan.kept[id] {
+            let buffer = |id: NodeId| match plan.kept[id] && training.passing.slots[id].is_none() {
                 true => training.store.take(range.len() * plan.shapes[id].len()),
                 false => Buffer::default(),
             };
@@ -125,6 +133,12 @@ impl Forward<'_> {
                 first: range.start,
                 images: range.len(),
                 values: (0..plan.units.len()).map(buffer).collect(),
+                bits: (0..plan.units.len())
+                    .map(|id| match plan.bits[id] {
+                        true => vec![0; range.len() * norm::bit_bytes(plan.shapes[id].len())],
+                        false => vec![],
+                    })
+                    .collect(),
                 moments: plan.norms.iter().map(moments).collect(),
             }
         };
@@ -192,20 +206,44 @@ impl Forward<'_> {
         applied: &[Option<Applied>],
         scratch: &mut Scratch,
     ) {
+        let Passing { slots, sizes } = &self.training.passing;
+        let mut passing = std::mem::take(&mut scratch.passing);
+        if passing.len() < sizes.len() {
+            passing.resize_with(sizes.len(), Buffer::default);
+        }
+        for (buffer, &size) in passing.iter_mut().zip(sizes) {
+            buffer.reserve(size);
+        }
         for group in Group::of(share.images, stage.group) {
             for step in &stage.steps {
                 match *step {
                     Step::Compute(id) => {
+                        let len = self.training.plan.shapes[id].len();
+                        let place = match slots[id] {
+                            Some(slot) => &mut passing[slot],
+                            None => &mut share.values[id],
+                        };
                         // Taken out, so that the others can be read.
-                        let mut y = std::mem::take(&mut share.values[id]);
-                        let reader = self.reader(&share.values, applied, group);
-                        let range = group.range(self.training.plan.shapes[id].len());
-                        self.compute(id, reader, &mut y[range], scratch);
-                        share.values[id] = y;
+                        let mut buffer = std::mem::take(place);
+                        let y = match slots[id] {
+                            Some(_) => &mut buffer[..group.count * len],
+                            None => &mut buffer[group.range(len)],
+                        };
+                        let reader = self.reader(&share.values, &passing, applied, group);
+                        self.compute(id, reader, y, scratch);
+                        if self.training.plan.bits[id] {
+                            let bits = &mut share.bits[id][group.range(norm::bit_bytes(len))];
+                            norm::positive_bits(self.training.isa, len, y, bits);
+                        }
+                        match slots[id] {
+                            Some(slot) => passing[slot] = buffer,
+                            None => share.values[id] = buffer,
+                        }
                     }
                     Step::Statistics(apply) => {
                         let source = self.training.plan.apply(apply).source;
-                        let x = self.reader(&share.values, applied, group).kept(source);
+                        let reader = self.reader(&share.values, &passing, applied, group);
+                        let x = reader.kept(source);
                         let channels = self.training.plan.shapes[source].channels;
                         let (mean, deviation) = scratch.sums(channels);
                         norm::statistics(self.training.isa, x, mean, deviation);
@@ -215,11 +253,13 @@ impl Forward<'_> {
                 }
             }
         }
+        scratch.passing = passing;
     }
 
     fn reader<'a>(
         &'a self,
         values: &'a [Buffer],
+        passing: &'a [Buffer],
         applied: &'a [Option<Applied>],
         group: Group,
     ) -> Reader<'a> {
@@ -228,6 +268,8 @@ impl Forward<'_> {
             plan: &self.training.plan,
             applied,
             values,
+            passing,
+            slots: &self.training.passing.slots,
             group,
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct Scratch {
     pub values: Vec<Buffer>,
     /// Gradient of a unit's value.
     pub dy: Buffer,
+    /// Values of a forward pass that nobody needs behind their stage.
+    pub passing: Vec<Buffer>,
     /// For convolutions.
     pub conv: Buffer,
     /// Gradients of a few images.

@@ -37,6 +37,19 @@ fn runs(op: &Op, input: Shape, output: Shape, mut visit: impl FnMut(usize, usize
     }
 }
 
+/// Whether [`pull_back`] looks at the inputs of such a node.
+pub(super) fn reads_values(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Subsample { .. }
+            | Op::Pad { .. }
+            | Op::Flatten
+            | Op::Concat
+            | Op::AveragePool { .. }
+            | Op::GlobalAveragePool
+    )
+}
+
 /// Index of the factor of element `i` of an image in [`Op::Mul`].
 fn factor(first: Shape, second: Shape, i: usize) -> usize {
     if first == second {

@@ -66,6 +66,8 @@ pub(super) struct Plan {
     pub kept: Vec<bool>,
     /// Readers of each value.
     pub readers: Vec<usize>,
+    /// Values of which only the places where they are positive are kept, by node.
+    pub bits: Vec<bool>,
     /// Batch norms in order, as `(batch norm, unit that applies it)`.
     pub norms: Vec<(NodeId, NodeId)>,
 }
@@ -110,11 +112,22 @@ impl Plan {
             });
         Self {
             norms: norms.collect(),
+            bits: vec![false; count],
             shapes: (0..count).map(|id| graph.shape(id)).collect(),
             units,
             kept,
             readers,
         }
+    }
+
+    /// A plan for pull-backs to the images only: what they need of a convolution
+    /// that ends in a ReLU is where it is positive.
+    pub fn for_images(graph: &Graph) -> Self {
+        let mut plan = Self::new(graph);
+        for (bits, unit) in plan.bits.iter_mut().zip(&plan.units) {
+            *bits = matches!(unit, Unit::Conv { relu: true, .. });
+        }
+        plan
     }
 
     /// The unit that applies factors to give `id`.

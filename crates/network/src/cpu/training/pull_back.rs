@@ -182,11 +182,14 @@ impl PullBack<'_> {
                 plan: &self.training.plan,
                 applied: &self.tape.applied,
                 values: &share.values,
+                passing: &[],
+                slots: &self.training.passing.slots,
                 group,
             };
             for step in &stage.steps {
                 Runner {
                     pull_back: self,
+                    bits: &share.bits,
                     reader,
                     terms,
                     work,
@@ -294,6 +297,7 @@ impl PullBack<'_> {
 /// Runs steps for a few images.
 struct Runner<'a, 'w> {
     pull_back: &'a PullBack<'a>,
+    bits: &'a [Vec<u8>],
     reader: Reader<'a>,
     terms: &'a [Option<Terms>],
     work: &'w mut Work,
@@ -385,9 +389,23 @@ impl Runner<'_, '_> {
 
     /// Masks the gradient of a unit's value, and sums it up.
     fn mask(&mut self, unit: NodeId, dy: &mut [f32], reduce: bool) {
+        if self.keep_bits(unit, dy) {
+            return;
+        }
         let mut sums = std::mem::take(&mut self.scratch.sums);
         masking(self.reader, unit, reduce, &mut sums).apply(self.reader.isa, dy);
         self.add_sums(unit, reduce, sums);
+    }
+
+    /// Masks the gradient of a unit's value by its bits, if it has some.
+    fn keep_bits(&self, unit: NodeId, dy: &mut [f32]) -> bool {
+        let reader = self.reader;
+        if reader.plan.bits[unit] {
+            let len = reader.plan.shapes[unit].len();
+            let range = reader.group.range(norm::bit_bytes(len));
+            norm::keep_bits(reader.isa, len, &self.bits[unit][range], dy);
+        }
+        reader.plan.bits[unit]
     }
 
     /// Adds what a masking has summed up, and gives its memory back.
@@ -465,7 +483,9 @@ impl Runner<'_, '_> {
         let fresh = std::mem::take(&mut self.work.fresh);
         let gradient = self.gradient(id, dy);
         let residual = (side.and_then(|side| side.add)).map(|add| self.read(input, add));
-        let mut masked = (side.and_then(|side| side.mask))
+        let mask = side.and_then(|side| side.mask);
+        let mut masked = mask
+            .filter(|&(unit, _)| !reader.plan.bits[unit])
             .map(|(unit, reduce)| masking(reader, unit, reduce, &mut sums));
         let mut pulled = side.is_none();
         if parameters {
@@ -523,12 +543,14 @@ impl Runner<'_, '_> {
             packed.pull_back(count, gradient, residual, dx, &mut scratch);
             if let Some(masked) = masked {
                 masked.apply(reader.isa, dx);
+            } else if let Some((unit, _)) = mask {
+                self.keep_bits(unit, dx);
             }
         }
         (self.work.weights, self.work.bias) = (weights, bias);
         self.work.fresh = fresh && !parameters;
         (self.scratch.values, self.scratch.conv) = (values, scratch);
-        match side.and_then(|side| side.mask) {
+        match mask {
             Some((unit, reduce)) => self.add_sums(unit, reduce, sums),
             None => self.scratch.sums = sums,
         }
@@ -545,7 +567,10 @@ impl Runner<'_, '_> {
         for (k, &target) in targets.iter().enumerate() {
             let Some(to) = target else { continue };
             let (mut buffer, range) = (self.take(to), self.range(sources[k], to));
-            let inputs = reader.all(&sources, &mut values);
+            let inputs = match other::reads_values(&graph.nodes()[id].op) {
+                true => reader.all(&sources, &mut values),
+                false => vec![],
+            };
             let gradient = self.gradient(id, dy);
             let dx = &mut buffer[range];
             match graph.nodes()[id].op {
@@ -590,9 +615,14 @@ fn masking<'a>(
     } else {
         None
     };
+    // A tape for images alone keeps the source only where it is read.
+    let x = match (reduce, mask) {
+        (false, Mask::None | Mask::Positive(_)) => &[][..],
+        _ => reader.kept(apply.source),
+    };
     Masking {
         mask,
-        x: reader.kept(apply.source),
+        x,
         mean: &applied.mean,
         sums,
     }

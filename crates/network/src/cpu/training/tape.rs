@@ -16,6 +16,8 @@ pub(super) struct Share {
     pub images: usize,
     /// By node; empty where nothing is kept.
     pub values: Vec<Buffer>,
+    /// Where values are positive, by node; empty where that is not kept.
+    pub bits: Vec<Vec<u8>>,
     /// Statistics of this share, by batch norm in the order of the plan.
     pub moments: Vec<Moments>,
 }
