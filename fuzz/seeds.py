@@ -3,14 +3,16 @@
     heatsmooth demo --out demo
     python fuzz/seeds.py demo
 
-writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `log` (from the demo's logs)
+writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `values`, `log` (from the demo's logs)
 and `config` (from the shipped presets).
 """
 
 import gzip
+import io
 import json
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -42,6 +44,27 @@ def cifar():
     put("cifar", "tiny", (b"\5" + bytes(range(18))) * 5 + b"\12")
 
 
+def values():
+    put("values", "csv", b"\0path,angle,speed\n1.png,-0.5,30\n\"1.png\", 2e3 ,1\n")
+
+    def npy(kind, shape, content):
+        head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+        head = (head + " " * (-(len(head) + 11) % 64) + "\n").encode()
+        return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + content
+
+    images = npy("|u1", "(2, 2, 2)", bytes(range(8)))
+    for name, target in [
+        ("values", npy("<f4", "(2, 1)", struct.pack("<2f", 0.5, -1))),
+        ("labels", npy("<i8", "(2,)", struct.pack("<2q", 0, 3))),
+    ]:
+        for method in [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]:
+            file = io.BytesIO()
+            with zipfile.ZipFile(file, "w", method) as archive:
+                archive.writestr("images.npy", images)
+                archive.writestr(f"{name}.npy", target)
+            put("values", f"{name}-{method}", b"\xff" + file.getvalue())
+
+
 def log(demo):
     for path in demo.glob("*.tsv"):
         manifest = json.loads(path.with_suffix(".json").read_text())
@@ -69,5 +92,6 @@ def config():
 if __name__ == "__main__":
     idx()
     cifar()
+    values()
     log(Path(sys.argv[1]))
     config()

@@ -14,6 +14,7 @@
 //!   [`AttackOutcome`]s.
 //! - [`checks`]: is this network one on which an attack means something?
 //! - [`maximise`]: the inner maximisation of adversarial training.
+//! - [`reach`]: how far real values can be moved within a budget.
 //!
 //! Images are NHWC with pixels in [0, 1], and stay so. Everything is a pure
 //! function of images, seeds and parameters: an image's result does not depend
@@ -49,6 +50,7 @@ mod pgd;
 mod run;
 mod summary;
 mod target;
+mod values;
 
 pub use aim::Aim;
 pub use attempt::{Attack, AttackKind, Attempt, Visit};
@@ -60,3 +62,4 @@ pub use pgd::{Pgd, PgdParams};
 pub use run::{maximise, run};
 pub use summary::{AttackDistances, AttackSummary};
 pub use target::{Averaged, Deterministic, Evaluation, Judgement, Standing, Target};
+pub use values::{Reach, reach};

@@ -72,6 +72,11 @@ impl Pgd {
     pub fn step_size(&self) -> f64 {
         self.step_size
     }
+
+    /// Largest norm of a perturbation.
+    pub fn eps(&self) -> f64 {
+        self.params.eps
+    }
 }
 
 impl Attack for Pgd {

@@ -5,6 +5,7 @@
 //!   variant for a deterministic v, top-k, and anytime certificates.
 //! - [`predict_all`][]: PREDICT.
 //! - [`lbound_all`][]: the paper's L-bound.
+//! - [`interval_all`] with an [`IntervalPlan`]: how far smoothed real values can move.
 //! - [`fidelity_all`][]: the distance between v and the average of f over noise.
 //! - [`clever_all`][]: CLEVER, an estimate of the distance to another class.
 //! - [`one_pass_radius`][]: Cohen's radius from one pass of an average, and
@@ -48,6 +49,7 @@ mod error;
 mod fidelity;
 mod grid;
 mod image;
+mod interval;
 mod lbound;
 mod observer;
 mod one_pass;
@@ -67,6 +69,9 @@ pub use closeness::{Closeness, EffectiveSigma, FidelitySummary};
 pub use error::CertifyError;
 pub use fidelity::{
     AtLevel, Fidelity, FidelityDistances, FidelityOutcome, FidelityParams, fidelity_all,
+};
+pub use interval::{
+    CertifiedInterval, IntervalOutcome, IntervalParams, IntervalPlan, interval_all, lipschitz,
 };
 pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
 pub use observer::OutcomeObserver;

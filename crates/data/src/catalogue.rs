@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::idx::Family;
-use crate::{DataError, Dataset, Split, View, cifar10, digits, folder, idx};
+use crate::{DataError, Dataset, Split, View, cifar10, csv, digits, folder, idx, npz};
 
 /// The environment variable that names the folder of data sets.
 pub const ROOT_VARIABLE: &str = "HEATSMOOTH_DATA";
@@ -99,8 +99,10 @@ pub(crate) fn root_or_default(root: Option<&Path>) -> Result<PathBuf, DataError>
 
 /// Opens a split of a data set: a name (`digits`, `cifar10`, `fashion-mnist`,
 /// `mnist`, `imagenet`), or the path of a folder of class folders of images
-/// (perhaps inside of `train` and `test` or `val`), or of a folder of IDX
-/// files. Names win over folders: write `./digits` for a folder called so.
+/// (perhaps inside of `train` and `test` or `val`), of images without labels, of IDX
+/// files or of `train.csv` and `test.csv` (or `.npz`), or of a CSV file of paths and
+/// values or an `.npz` file. Names win over paths: write `./digits` for a folder
+/// called so.
 ///
 /// The files of `cifar10`, `mnist` and `fashion-mnist` are refused unless they
 /// are the published ones.
@@ -110,16 +112,7 @@ pub fn open(
     options: &OpenOptions,
 ) -> Result<Dataset, DataError> {
     let Some(known) = find(name_or_folder) else {
-        let folder = Path::new(name_or_folder);
-        return if !folder.is_dir() {
-            Err(DataError::UnknownDataset {
-                name: name_or_folder.into(),
-            })
-        } else if idx::is_idx_folder(folder) {
-            idx::open_folder(folder, split, name_or_folder)
-        } else {
-            folder::open(name_or_folder, folder, split, options.view)
-        };
+        return open_path(name_or_folder, split, options.view);
     };
     if let Kind::Digits = known.kind {
         return digits::open(split);
@@ -136,6 +129,47 @@ pub fn open(
         Kind::Cifar10 => cifar10::open(&folder, split, &cifar10::OFFICIAL),
         Kind::Idx(family) => idx::open(&folder, split, family),
         Kind::ImageNet => folder::open(known.name, &folder, split, options.view),
+    }
+}
+
+/// Opens what somebody brings along.
+fn open_path(name: &str, split: Split, view: View) -> Result<Dataset, DataError> {
+    let path = Path::new(name);
+    let ending = |ending: &str| path.extension().is_some_and(|found| found == ending);
+    if path.is_file() && ending("csv") {
+        csv::open(name, path, split, view, true)
+    } else if path.is_file() && ending("npz") {
+        npz::open(name, path, split, true)
+    } else if !path.is_dir() {
+        Err(DataError::UnknownDataset { name: name.into() })
+    } else if idx::is_idx_folder(path) {
+        idx::open_folder(path, split, name)
+    } else if let Some(file) = part(path, split, "csv", name)? {
+        csv::open(name, &file, split, view, false)
+    } else if let Some(file) = part(path, split, "npz", name)? {
+        npz::open(name, &file, split, false)
+    } else {
+        folder::open(name, path, split, view)
+    }
+}
+
+/// The file of a split in a folder of `train.csv` and `test.csv` (or `val.csv`), if it
+/// is one.
+fn part(
+    folder: &Path,
+    split: Split,
+    ending: &str,
+    dataset: &str,
+) -> Result<Option<PathBuf>, DataError> {
+    let file = |name: &str| Some(folder.join(format!("{name}.{ending}"))).filter(|f| f.is_file());
+    let (train, test) = (file("train"), file("test").or_else(|| file("val")));
+    match (split, &train, &test) {
+        (_, None, None) => Ok(None),
+        (Split::Train, Some(file), _) | (Split::Test, _, Some(file)) => Ok(Some(file.clone())),
+        _ => Err(DataError::Missing {
+            dataset: dataset.into(),
+            path: folder.join(format!("{split}.{ending}")),
+        }),
     }
 }
 

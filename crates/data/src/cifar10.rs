@@ -10,7 +10,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Shape, Split, files, records};
+use crate::{Augment, DataError, Dataset, Shape, Split, Targets, files, records};
 
 pub(crate) const NAME: &str = "cifar10";
 pub(crate) const SHAPE: Shape = Shape::new(32, 32, 3);
@@ -85,14 +85,15 @@ pub(crate) fn open(
         name: NAME.into(),
         split,
         shape: SHAPE,
-        classes: CLASSES.map(String::from).into(),
         hash: files::split_hash(chosen.map(|file| (FILES[file], content.sha256[file]))),
         augment: Augment::CropFlip {
             padding: 4,
             flip: true,
         },
+        whole: false,
     };
-    Ok(Dataset::in_memory(about, labels, pixels, u8::MAX))
+    let targets = Targets::classes(CLASSES, labels);
+    Ok(Dataset::in_memory(about, targets, pixels, u8::MAX))
 }
 
 /// Appends the images of a file and returns its SHA-256.

@@ -1,14 +1,13 @@
-//! Labels by the names of somebody else's classes: those of a network.
+//! Targets by the names of somebody else's outputs: those of a network.
 
 use std::sync::Arc;
 
-use crate::{DataError, Dataset};
+use crate::{DataError, Dataset, Targets};
 
-/// Labels that replace a data set's own.
+/// Targets that replace a data set's own.
 #[derive(Debug)]
 pub(crate) struct Relabelled {
-    pub labels: Vec<u32>,
-    pub classes: Vec<String>,
+    pub targets: Targets,
     pub note: String,
 }
 
@@ -40,23 +39,49 @@ impl Dataset {
         let pairs =
             pairs.filter_map(|(name, position)| Some(format!("{name} is {}", (*position)?)));
         let note = format!("labels by the model's class names: {}", some(pairs));
-        Ok(self.relabelled(labels, names, note))
+        let names = names.to_vec();
+        Ok(self.relabelled(Targets::Classes { names, labels }, note))
     }
 
-    /// The same images, of which no label is known: all have the first of `names`.
-    pub fn without_labels(&self, names: &[String]) -> Self {
-        let note = "the classes are not the model's: labels are left aside".into();
-        self.relabelled(vec![0; self.len()], names, note)
-    }
-
-    fn relabelled(&self, labels: Vec<u32>, names: &[String], note: String) -> Self {
-        let relabelled = Relabelled {
-            labels,
-            classes: names.to_vec(),
-            note,
+    /// The same images with their values in the order of `names`, those of a
+    /// network's outputs. Values that are called by their positions stay.
+    ///
+    /// # Errors
+    /// Another number of values; a name without values.
+    pub fn with_values(&self, names: &[String]) -> Result<Self, DataError> {
+        let own = self.value_names();
+        if own == names || (own.len() == names.len() && (are_numbers(own) || are_numbers(names))) {
+            return Ok(self.clone());
+        }
+        let place = |name: &String| own.iter().position(|known| known == name);
+        let places: Option<Vec<usize>> = names.iter().map(place).collect();
+        let Some(places) = places.filter(|places| places.len() == own.len()) else {
+            return Err(DataError::OtherValues {
+                dataset: self.name().into(),
+                known: own.join(", "),
+                wanted: names.join(", "),
+            });
         };
+        let rows = self.values().chunks_exact(own.len());
+        let values = rows.flat_map(|row| places.iter().map(|&place| row[place]));
+        let targets = Targets::Values {
+            names: names.to_vec(),
+            values: values.collect(),
+        };
+        let note = format!("values in the order of the model's: {}", names.join(", "));
+        Ok(self.relabelled(targets, note))
+    }
+
+    /// The same images, of which nothing is known: for a network whose outputs the
+    /// targets are not.
+    pub fn without_targets(&self) -> Self {
+        let note = "the labels are not what the model predicts: they are left aside".into();
+        self.relabelled(Targets::Unknown, note)
+    }
+
+    fn relabelled(&self, targets: Targets, note: String) -> Self {
         let mut dataset = self.clone();
-        dataset.relabelled = Some(Arc::new(relabelled));
+        dataset.relabelled = Some(Arc::new(Relabelled { targets, note }));
         dataset
     }
 

@@ -11,7 +11,7 @@ use crate::augment::{self, Augment, Shift};
 use crate::classes::Relabelled;
 use crate::decode::{self, Pixels, View};
 use crate::folder::Folder;
-use crate::{DataError, Images, Shape};
+use crate::{DataError, Images, Shape, Targets};
 
 /// The part of a data set that is trained on, or the part that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,17 +53,15 @@ impl settings::Setting for Split {
 pub struct Dataset {
     inner: Arc<Inner>,
     len: usize,
-    /// Labels by the names of somebody else's classes, if they were asked for.
+    /// Targets in the order of somebody else's names, if they were asked for.
     pub(crate) relabelled: Option<Arc<Relabelled>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     about: About,
-    labels: Vec<u32>,
+    targets: Targets,
     source: Source,
-    /// Train and test are the same images.
-    whole: bool,
     /// The byte that means 1.0.
     white: u8,
     /// The pixel value in [0, 1] of each byte.
@@ -76,9 +74,10 @@ pub(crate) struct About {
     pub name: String,
     pub split: Split,
     pub shape: Shape,
-    pub classes: Vec<String>,
     pub hash: String,
     pub augment: Augment,
+    /// Train and test are the same images.
+    pub whole: bool,
 }
 
 #[derive(Debug)]
@@ -92,30 +91,32 @@ enum Source {
 
 impl Dataset {
     /// A data set held in memory, whose byte `white` means 1.0.
-    pub(crate) fn in_memory(about: About, labels: Vec<u32>, pixels: Vec<u8>, white: u8) -> Self {
-        Self::new(about, labels, Source::Memory(pixels), white)
+    pub(crate) fn in_memory(about: About, targets: Targets, pixels: Vec<u8>, white: u8) -> Self {
+        Self::new(about, targets, Source::Memory(pixels), white)
     }
 
     /// A data set whose images are decoded when they are read.
-    pub(crate) fn in_folder(about: About, labels: Vec<u32>, folder: Folder) -> Self {
-        Self::new(about, labels, Source::Folder(folder), u8::MAX)
+    pub(crate) fn in_folder(about: About, targets: Targets, folder: Folder) -> Self {
+        Self::new(about, targets, Source::Folder(folder), u8::MAX)
     }
 
     /// A data set of any values between 0 and 1, held in memory.
-    pub(crate) fn of_values(about: About, labels: Vec<u32>, values: Vec<f32>) -> Self {
-        Self::new(about, labels, Source::Values(values), u8::MAX)
+    pub(crate) fn of_values(about: About, targets: Targets, values: Vec<f32>) -> Self {
+        Self::new(about, targets, Source::Values(values), u8::MAX)
     }
 
-    fn new(about: About, labels: Vec<u32>, source: Source, white: u8) -> Self {
-        let whole = matches!(&source, Source::Folder(folder) if folder.whole);
+    fn new(about: About, targets: Targets, source: Source, white: u8) -> Self {
         let values = std::array::from_fn(|byte| byte as f32 / f32::from(white));
         Self {
-            len: labels.len(),
+            len: match &source {
+                Source::Memory(pixels) => pixels.len() / about.shape.len(),
+                Source::Values(pixels) => pixels.len() / about.shape.len(),
+                Source::Folder(folder) => folder.len(),
+            },
             inner: Arc::new(Inner {
                 about,
-                labels,
+                targets,
                 source,
-                whole,
                 white,
                 values,
             }),
@@ -128,7 +129,7 @@ impl Dataset {
     /// yet; a shared one stays what it is.
     pub fn as_part(mut self, split: Option<Split>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.whole = split.is_none();
+            inner.about.whole = split.is_none();
             inner.about.split = split.unwrap_or(Split::Test);
         }
         self
@@ -177,30 +178,71 @@ impl Dataset {
         }
     }
 
-    /// The names of the classes; label k means the k-th.
+    /// What is known about the images (of the whole split, also where these are
+    /// only its first ones).
+    pub fn targets(&self) -> &Targets {
+        match &self.relabelled {
+            Some(relabelled) => &relabelled.targets,
+            None => &self.inner.targets,
+        }
+    }
+
+    /// The names of the classes; label k means the k-th. None where the targets are
+    /// no classes.
     pub fn classes(&self) -> &[String] {
-        match &self.relabelled {
-            Some(relabelled) => &relabelled.classes,
-            None => &self.inner.about.classes,
+        match self.targets() {
+            Targets::Classes { names, .. } => names,
+            _ => &[],
         }
     }
 
-    /// The label of every image.
+    /// The label of every image; none where the targets are no classes.
     pub fn labels(&self) -> &[u32] {
-        match &self.relabelled {
-            Some(relabelled) => &relabelled.labels[..self.len],
-            None => &self.inner.labels[..self.len],
+        match self.targets() {
+            Targets::Classes { labels, .. } => &labels[..self.len],
+            _ => &[],
         }
     }
 
-    /// Whether train and test are the same images: a folder that has no split
-    /// folders, or a caller's own images that are one whole.
+    /// The names of the real values that each image has; none where the targets
+    /// are no such values.
+    pub fn value_names(&self) -> &[String] {
+        match self.targets() {
+            Targets::Values { names, .. } => names,
+            _ => &[],
+        }
+    }
+
+    /// The real values of every image, image by image.
+    pub fn values(&self) -> &[f32] {
+        match self.targets() {
+            Targets::Values { names, values } => &values[..self.len * names.len()],
+            _ => &[],
+        }
+    }
+
+    /// Writes the targets of some images.
+    pub(crate) fn put_targets(&self, images: &mut Images) {
+        let (labels, values) = (self.labels(), self.values());
+        let width = self.value_names().len();
+        images.labels.clear();
+        images.values.clear();
+        for &index in &images.indices {
+            let index = index as usize;
+            images.labels.push(labels.get(index).copied().unwrap_or(0));
+            let own = &values[index * width..][..width];
+            images.values.extend_from_slice(own);
+        }
+    }
+
+    /// Whether train and test are the same images: a folder or file that has no
+    /// such parts, or a caller's own images that are one whole.
     pub fn is_whole(&self) -> bool {
-        self.inner.whole
+        self.inner.about.whole
     }
 
     /// Which split this is, for people and records: `train`, `test`, or `all` of a
-    /// folder that has no split folders.
+    /// folder or file that has no such parts.
     pub fn split_name(&self) -> &'static str {
         match self.split() {
             _ if self.is_whole() => "all",
@@ -231,7 +273,7 @@ impl Dataset {
     /// sets of fixed files: their uncompressed files, in the order of reading.
     /// Folders: every image, in order of index, named `CLASS/.../IMAGE`. A folder
     /// without split folders has the same hash for both splits, since both are the
-    /// same images.
+    /// same images. With a CSV file or arrays of values: those count, too.
     pub fn hash(&self) -> &str {
         &self.inner.about.hash
     }
@@ -270,8 +312,9 @@ impl Dataset {
         let mut pixels = vec![0.0; self.shape().len()];
         for index in indices {
             self.read(index as usize, &mut pixels)?;
-            images.push(index, self.labels()[index as usize], &pixels);
+            images.push(index, 0, &pixels);
         }
+        self.put_targets(&mut images);
         Ok(images)
     }
 
@@ -279,7 +322,7 @@ impl Dataset {
     /// by row, channels last. Always the same: the view for evaluation.
     pub fn read(&self, index: usize, out: &mut [f32]) -> Result<(), DataError> {
         self.check(index, out)?;
-        match self.values(index) {
+        match self.own_values(index) {
             Some(values) => out.copy_from_slice(values),
             None => self.convert(&self.evaluation_bytes(index)?, out),
         }
@@ -304,7 +347,7 @@ impl Dataset {
             Augment::None => self.read(index, out)?,
             Augment::CropFlip { padding, flip } => {
                 let shift = Shift::draw(padding, flip, &mut stream);
-                if let Some(values) = self.values(index) {
+                if let Some(values) = self.own_values(index) {
                     shift.apply(shape, values, out, |value| value);
                     return Ok(());
                 }
@@ -312,7 +355,7 @@ impl Dataset {
                 let values = &self.inner.values;
                 shift.apply(shape, &bytes, out, |byte| values[usize::from(byte)]);
             }
-            Augment::ResizedCrop { .. } if self.values(index).is_some() => {
+            Augment::ResizedCrop { .. } if self.own_values(index).is_some() => {
                 return Err(DataError::Setting {
                     name: "augmentation",
                     expected: "none or a shift and flip, for images that are not of 8 bits",
@@ -334,7 +377,7 @@ impl Dataset {
     }
 
     /// The values of an image that is not of 8 bits; `index` is valid.
-    fn values(&self, index: usize) -> Option<&[f32]> {
+    fn own_values(&self, index: usize) -> Option<&[f32]> {
         let len = self.shape().len();
         match &self.inner.source {
             Source::Values(values) => Some(&values[index * len..][..len]),

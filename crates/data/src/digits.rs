@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Shape, Split, files, records};
+use crate::{Augment, DataError, Dataset, Shape, Split, Targets, files, records};
 
 static COMPRESSED: &[u8] = include_bytes!("../assets/digits/digits.bin.gz");
 /// Of the 1797 records of 65 bytes, uncompressed.
@@ -59,16 +59,17 @@ pub(crate) fn open(split: Split) -> Result<Dataset, DataError> {
         name: "digits".into(),
         split,
         shape: SHAPE,
-        classes: (0..CLASSES).map(|digit| digit.to_string()).collect(),
         hash: files::split_hash([("digits.bin", files::hex(hasher.finalize()).as_str())]),
         augment: Augment::CropFlip {
             padding: 1,
             flip: false,
         },
+        whole: false,
     };
+    let names = (0..CLASSES).map(|digit| digit.to_string());
     Ok(Dataset::in_memory(
         about,
-        chosen_labels,
+        Targets::classes(names, chosen_labels),
         chosen_pixels,
         WHITE,
     ))

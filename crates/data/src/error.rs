@@ -17,7 +17,7 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// Neither the name of a data set nor a folder.
-    #[error("unknown data set {name:?}: neither a known name nor a folder")]
+    #[error("unknown data set {name:?}: neither a known name nor a folder, CSV or .npz file")]
     UnknownDataset {
         /// What was asked for.
         name: String,
@@ -103,6 +103,34 @@ pub enum DataError {
         /// The model's classes.
         known: String,
     },
+    /// Values that are not those of the network's outputs.
+    #[error("{dataset} has the values {known}, but the model's outputs are {wanted}")]
+    OtherValues {
+        /// The data set.
+        dataset: String,
+        /// Its values.
+        known: String,
+        /// The model's outputs.
+        wanted: String,
+    },
+    /// A CSV file of paths and values that makes no sense.
+    #[error("{}:{line}: {what}", path.display())]
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What was expected and what was found.
+        what: String,
+    },
+    /// An `.npz` file that makes no sense.
+    #[error("{}: {what}", path.display())]
+    Npz {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and what was found.
+        what: String,
+    },
     /// A class folder whose name is not text, so that nothing can be called by it.
     #[error("{}: the name of this class folder is not text (UTF-8)", path.display())]
     ClassName {
@@ -110,7 +138,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// A folder without a single usable image.
-    #[error("{} holds no PNG or JPEG images in class folders", path.display())]
+    #[error("{} holds no PNG or JPEG images, in class folders or without", path.display())]
     EmptyFolder {
         /// The folder.
         path: PathBuf,
@@ -226,7 +254,8 @@ impl DataError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::UnknownDataset { .. } => format!(
-                "data sets are {}; a folder of class folders of images is given by its path",
+                "data sets are {}; a folder of class folders of images, a CSV file of paths and \
+                 values or an .npz file is given by its path",
                 crate::catalogue::names().join(", ")
             ),
             Self::Missing { path, .. } => match self.to_fetch() {
@@ -250,10 +279,27 @@ impl DataError {
                  classes"
                     .into()
             }
+            Self::OtherValues { .. } => {
+                "values are matched by name: call the columns what the model calls its outputs"
+                    .into()
+            }
+            Self::Csv { .. } => {
+                "the first line names the columns; every other one has the path of an image, \
+                 from the file's folder on, and a real number for each further column. Classes \
+                 are given as class folders"
+                    .into()
+            }
+            Self::Npz { .. } => {
+                "expected `images` (uint8, N x H x W or N x H x W x C) with `values` (real \
+                 numbers, N or N x K), `labels` (whole numbers, N) or neither; or the same with \
+                 `train_` and `test_` in front"
+                    .into()
+            }
             Self::ClassName { .. } => "rename the folder: labels are matched by name".into(),
             Self::EmptyFolder { .. } => {
                 "expected FOLDER/CLASS/IMAGE.png, or FOLDER/train/CLASS/IMAGE.png and \
-                 FOLDER/test/CLASS/IMAGE.png (`val` may stand for `test`)"
+                 FOLDER/test/CLASS/IMAGE.png (`val` may stand for `test`); without labels, \
+                 FOLDER/IMAGE.png"
                     .into()
             }
             Self::UnknownClass { .. } => {

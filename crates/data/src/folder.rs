@@ -1,4 +1,5 @@
-//! A folder of class folders of PNG and JPEG files (ImageNet and one's own).
+//! Folders of PNG and JPEG files: in class folders (ImageNet and one's own), or
+//! without labels.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +9,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::{About, folder_augment};
-use crate::{DataError, Dataset, Split, View, files};
+use crate::{DataError, Dataset, Split, Targets, View, files};
 
 /// Folders inside of class folders are searched this deep.
 const MAX_DEPTH: usize = 8;
@@ -16,17 +17,20 @@ const MAX_DEPTH: usize = 8;
 /// Where the images are; they are decoded when they are read.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    root: PathBuf,
+    pub root: PathBuf,
     /// Below `root`: the class folder, then what is below it.
-    files: Vec<Box<Path>>,
+    pub files: Vec<Box<Path>>,
     pub view: View,
     /// Files that are not named as PNG or JPEG.
     pub ignored: usize,
-    /// There are no split folders: both splits are all images.
-    pub whole: bool,
 }
 
 impl Folder {
+    /// How many images there are.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
     /// The file behind a valid index.
     pub fn path(&self, index: usize) -> PathBuf {
         self.root.join(&self.files[index])
@@ -35,7 +39,9 @@ impl Folder {
 
 /// Opens a folder. With a folder `train`, `test` or `val` that itself holds
 /// folders, those are the splits, and the class folders of `train` number the
-/// classes; without, both splits are the class folders right here.
+/// classes; without, both splits are the class folders right here. Images that stand
+/// in no folder have no labels; so have those right in `train` and `test` where
+/// there is no other folder.
 pub(crate) fn open(
     name: &str,
     folder: &Path,
@@ -43,9 +49,14 @@ pub(crate) fn open(
     view: View,
 ) -> Result<Dataset, DataError> {
     view.check()?;
+    let only_splits = !sub_folders(folder)?.is_empty()
+        && sub_folders(folder)?
+            .iter()
+            .all(|name| ["train", "test", "val"].iter().any(|split| name == split));
     let is_split = |name: &str| {
         let path = folder.join(name);
-        Ok::<_, DataError>((path.is_dir() && !sub_folders(&path)?.is_empty()).then_some(path))
+        let is = path.is_dir() && (only_splits || !sub_folders(&path)?.is_empty());
+        Ok::<_, DataError>(is.then_some(path))
     };
     let train = is_split("train")?;
     let test = match is_split("test")? {
@@ -79,8 +90,25 @@ pub(crate) fn open(
         files: Vec::new(),
         view,
         ignored: 0,
-        whole,
     };
+    let about = |found: &Folder| {
+        Ok::<_, DataError>(About {
+            name: name.into(),
+            split,
+            shape: view.shape(),
+            hash: found.hash()?,
+            augment: folder_augment(&view),
+            whole,
+        })
+    };
+    if classes.is_empty() {
+        found.walk(Path::new(""), 0)?;
+        found.files.sort_unstable();
+        if found.files.is_empty() {
+            return Err(DataError::EmptyFolder { path: found.root });
+        }
+        return Ok(Dataset::in_folder(about(&found)?, Targets::Unknown, found));
+    }
     let mut labels = Vec::new();
     for (label, class) in classes.iter().enumerate() {
         let first = found.files.len();
@@ -100,21 +128,14 @@ pub(crate) fn open(
         })
     });
     let names = names.collect::<Result<Vec<String>, _>>()?;
-    let about = About {
-        name: name.into(),
-        split,
-        shape: view.shape(),
-        classes: names,
-        hash: found.hash()?,
-        augment: folder_augment(&view),
-    };
-    Ok(Dataset::in_folder(about, labels, found))
+    let targets = Targets::Classes { names, labels };
+    Ok(Dataset::in_folder(about(&found)?, targets, found))
 }
 
 impl Folder {
     /// The SHA-256 of what `sha256sum` prints for all images: every byte of every
     /// file counts.
-    fn hash(&self) -> Result<String, DataError> {
+    pub fn hash(&self) -> Result<String, DataError> {
         let lines = self.files.par_iter().map(|file| {
             let sha256 = files::sha256(&self.root.join(file))?;
             let mut line = format!("{sha256}  ").into_bytes();

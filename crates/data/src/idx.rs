@@ -12,7 +12,7 @@ use flate2::bufread::GzDecoder;
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Shape, Split, files};
+use crate::{Augment, DataError, Dataset, Shape, Split, Targets, files};
 
 /// More uncompressed bytes are refused.
 const MAX_BYTES: u64 = 1 << 31;
@@ -200,7 +200,6 @@ fn read_split(
         name: name.into(),
         split,
         shape: Shape::new(height, width, 1),
-        classes: classes.iter().map(|&class| class.into()).collect(),
         hash: files::split_hash([
             (image_name, images.sha256.as_str()),
             (label_name, labels.sha256.as_str()),
@@ -209,9 +208,11 @@ fn read_split(
             padding: 2.min(height.min(width) - 1),
             flip,
         },
+        whole: false,
     };
     let labels = labels.bytes.into_iter().map(u32::from).collect();
-    Ok(Dataset::in_memory(about, labels, images.bytes, u8::MAX))
+    let targets = Targets::classes(classes.iter().copied(), labels);
+    Ok(Dataset::in_memory(about, targets, images.bytes, u8::MAX))
 }
 
 struct Idx {

@@ -1,8 +1,8 @@
 //! Data sets: fetch, verify, decode, augment, batch.
 //!
 //! [`open`] gives a [`Dataset`]: images by index as pixels in [0, 1], row by
-//! row, channels last (NHWC), with labels, class names and a hash of the
-//! content. [`Loader`] makes the batches of an epoch of it, as [`Images`].
+//! row, channels last (NHWC), with [`Targets`] (classes, or real values) and a hash
+//! of the content. [`Loader`] makes the batches of an epoch of it, as [`Images`].
 //! Shuffling ([`permutation`]) and augmentation ([`Augment`]) are pure
 //! functions of (seed, epoch, index).
 //!
@@ -23,6 +23,7 @@ mod augment;
 mod catalogue;
 mod cifar10;
 mod classes;
+mod csv;
 mod dataset;
 mod decode;
 mod digits;
@@ -34,9 +35,12 @@ mod folder;
 mod idx;
 mod loader;
 mod memory;
+mod npy;
+mod npz;
 mod random;
 mod records;
 mod resize;
+mod targets;
 
 pub use augment::Augment;
 pub use catalogue::{
@@ -52,3 +56,4 @@ pub use kernels::geometry::Shape;
 pub use kernels::images::Images;
 pub use loader::{Loader, LoaderOptions};
 pub use random::permutation;
+pub use targets::Targets;

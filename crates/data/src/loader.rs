@@ -239,11 +239,7 @@ impl Maker {
             Some(order) => batch.indices.extend_from_slice(&order[range]),
             None => batch.indices.extend(range.map(|index| index as u32)),
         }
-        batch.labels.clear();
-        let labels = self.dataset.labels();
-        batch
-            .labels
-            .extend(batch.indices.iter().map(|&index| labels[index as usize]));
+        self.dataset.put_targets(&mut batch);
         let image_len = batch.shape.len();
         batch.pixels.resize(batch.indices.len() * image_len, 0.0);
 

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::{Augment, DataError, Dataset, Shape, Split, files};
+use crate::{Augment, DataError, Dataset, Shape, Split, Targets, files};
 
 impl Dataset {
     /// A training split made of `pixels`: one byte a value, row by row, channels
@@ -31,8 +31,9 @@ impl Dataset {
         let mut hasher = Sha256::new();
         hasher.update([white]);
         hasher.update(&pixels);
-        let about = about(name, shape, classes, &labels, hasher);
-        Ok(Self::in_memory(about, labels, pixels, white))
+        let about = about(name, shape, &labels, hasher);
+        let targets = Targets::classes(classes.iter().copied(), labels);
+        Ok(Self::in_memory(about, targets, pixels, white))
     }
 
     /// The same of pixels of any value between 0 and 1, which lie on no grid: exact
@@ -59,8 +60,9 @@ impl Dataset {
         pixels
             .iter()
             .for_each(|pixel| hasher.update(pixel.to_le_bytes()));
-        let about = about(name, shape, classes, &labels, hasher);
-        Ok(Self::of_values(about, labels, pixels))
+        let about = about(name, shape, &labels, hasher);
+        let targets = Targets::classes(classes.iter().copied(), labels);
+        Ok(Self::of_values(about, targets, pixels))
     }
 }
 
@@ -89,7 +91,7 @@ fn check(shape: Shape, classes: &[&str], labels: &[u32], pixels: usize) -> Resul
 }
 
 /// What is known about such a data set; its hash goes on with the labels.
-fn about(name: &str, shape: Shape, classes: &[&str], labels: &[u32], mut hasher: Sha256) -> About {
+fn about(name: &str, shape: Shape, labels: &[u32], mut hasher: Sha256) -> About {
     labels
         .iter()
         .for_each(|label| hasher.update(label.to_le_bytes()));
@@ -97,9 +99,9 @@ fn about(name: &str, shape: Shape, classes: &[&str], labels: &[u32], mut hasher:
         name: name.into(),
         split: Split::Train,
         shape,
-        classes: classes.iter().map(|&class| class.into()).collect(),
         hash: files::hex(hasher.finalize()),
         augment: Augment::None,
+        whole: false,
     }
 }
 

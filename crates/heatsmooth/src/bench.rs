@@ -109,6 +109,7 @@ impl Bench {
             indices: (0..images as u32).collect(),
             pixels: noise.draw(0, 0, images * shape.len()),
             labels: (0..images).map(|i| (i % classes) as u32).collect(),
+            values: vec![],
         };
         let params = HeatParams {
             lambda: 5.0,
@@ -226,7 +227,7 @@ impl Bench {
             }
             Work::Train | Work::Heat => {
                 let method: &mut dyn Method = match work {
-                    Work::Train => &mut Baseline,
+                    Work::Train => &mut Baseline::default(),
                     _ => &mut self.heat,
                 };
                 let (network, gradients) = (&mut *self.network, &mut self.gradients);

@@ -47,7 +47,7 @@ impl MethodChoice {
             noise: Distribution::Gaussian,
             labels: true,
             settings: json!({}),
-            method: Box::new(Baseline),
+            method: Box::new(Baseline::default()),
         }
     }
 

@@ -1,13 +1,14 @@
-//! Accuracy of a model, clean and noisy, and what one pass of it says about radii.
+//! Accuracy of a model, clean and noisy, or errors of its real values, and what one pass of it says about radii.
 
 use std::fmt;
 
+use network::TaskKind;
 use record::Guarantee;
 use serde_json::{Value, json};
 use settings::settings;
-use train::Accuracy;
+use train::{Accuracy, ValueErrors};
 
-use crate::accuracy::accuracy;
+use crate::accuracy::{accuracy, value_errors};
 use crate::error::Error;
 use crate::measurements::percent;
 use crate::observer::Observer;
@@ -32,8 +33,13 @@ settings! {
 pub struct AccuracyFigures {
     /// Model, data set and number of images, for people.
     pub title: String,
-    /// Accuracy on clean images, then, if a noise level was given, at that.
+    /// Accuracy on clean images, then, if a noise level was given, at that; none of
+    /// a model of real values.
     pub accuracies: Vec<(Option<f64>, Accuracy)>,
+    /// The same of a model of real values: its errors.
+    pub errors: Vec<(Option<f64>, ValueErrors)>,
+    /// What the model's outputs are called.
+    pub names: Vec<String>,
     /// One-pass radii, of a deterministic model whose noise level is known.
     pub radii: Option<OnePassFigures>,
 }
@@ -52,12 +58,17 @@ impl Registry {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<AccuracyFigures, Error> {
-        let mut accuracies = vec![(None, accuracy(subject, None, seed, observer)?)];
-        if sigma.is_some() {
-            accuracies.push((sigma, accuracy(subject, sigma, seed, observer)?));
+        let (mut accuracies, mut errors) = (Vec::new(), Vec::new());
+        let values = subject.task() == TaskKind::Regression;
+        for level in std::iter::once(None).chain(sigma.map(Some)) {
+            match values {
+                true => errors.push((level, value_errors(subject, level, seed, observer)?)),
+                false => accuracies.push((level, accuracy(subject, level, seed, observer)?)),
+            }
         }
-        // A stochastic model is no average by itself: one pass of it says nothing.
-        let level = match self.is_stochastic(&subject.method()) {
+        // A stochastic model is no average by itself: one pass of it says nothing. Real
+        // values have no radius.
+        let level = match values || self.is_stochastic(&subject.method()) {
             true => None,
             false => sigma.or(one_pass_level(&subject.loaded.model)),
         };
@@ -72,6 +83,8 @@ impl Registry {
         Ok(AccuracyFigures {
             title,
             accuracies,
+            errors,
+            names: subject.output_names(),
             radii: radii.transpose()?,
         })
     }
@@ -87,7 +100,19 @@ impl AccuracyFigures {
                 "top5": found.top5(), "guarantee": guarantee,
             })
         });
-        let mut all: Vec<Value> = each.collect();
+        let errors = self.errors.iter().map(|(sigma, found)| {
+            let outputs = self.names.iter().enumerate().map(|(output, name)| {
+                json!({
+                    "name": name, "rmse": found.rmse_of(output), "mae": found.mae_of(output),
+                    "explained": found.explained(output),
+                })
+            });
+            json!({
+                "sigma": sigma, "images": found.images, "rmse": found.rmse(),
+                "outputs": outputs.collect::<Vec<_>>(), "guarantee": guarantee,
+            })
+        });
+        let mut all: Vec<Value> = each.chain(errors).collect();
         if let (Some(first), Some(radii)) = (all.first_mut(), &self.radii) {
             first["one_pass"] = radii.to_json();
         }
@@ -98,11 +123,27 @@ impl AccuracyFigures {
 impl fmt::Display for AccuracyFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
+        let copies = |sigma: &Option<f64>| match sigma {
+            None => "clean".to_string(),
+            Some(sigma) => format!("one noisy copy each, sigma {sigma}"),
+        };
+        for (sigma, found) in &self.errors {
+            for (output, name) in self.names.iter().enumerate() {
+                let (rmse, mae) = (found.rmse_of(output), found.mae_of(output));
+                write!(
+                    f,
+                    "  {name}, {}: root mean squared error {rmse:.6}",
+                    copies(sigma)
+                )?;
+                write!(f, ", mean absolute error {mae:.6}")?;
+                if let Some(share) = found.explained(output) {
+                    write!(f, ", explains {} of the variance", percent(share))?;
+                }
+                writeln!(f)?;
+            }
+        }
         for (sigma, accuracy) in &self.accuracies {
-            let what = match sigma {
-                None => "clean".to_string(),
-                Some(sigma) => format!("one noisy copy each, sigma {sigma}"),
-            };
+            let what = copies(sigma);
             let (top1, top5) = (percent(accuracy.top1()), percent(accuracy.top5()));
             writeln!(f, "  {what}: top-1 {top1}, top-5 {top5}")?;
         }

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use data::{Dataset, Split};
+use data::{Dataset, Split, Targets};
 use exchange::Loaded;
 use network::architecture::{self, Task};
-use network::{Distribution, Model, ModelInfo};
+use network::{Distribution, Model, ModelInfo, TaskKind};
 use record::{ModelId, RecordError, RunManifest};
 use serde_json::{Map, Value, json};
 use settings::{SettingError, Settings as _, Values};
+use train::loss::deviations;
 use train::{EPOCHS_FILE, MODEL_FILE, Run, Training};
 
 use crate::choice::MethodChoice;
@@ -20,7 +21,8 @@ use crate::normalise::normalisation;
 use crate::observer::{Observer, TrainingRun};
 use crate::registry::Registry;
 use crate::source::{
-    ImageSource, ModelSource, Weights, check_shape, data_id, labelled_for, model_id, notes,
+    ImageSource, ModelSource, Weights, check_shape, data_id, model_id, needs_targets, notes,
+    outputs, with_targets_for,
 };
 
 /// The base of an average in a run folder: what is certified by sampling.
@@ -43,6 +45,17 @@ pub enum StartFrom<'a> {
         /// Where it was read from; for people.
         path: &'a Path,
     },
+}
+
+impl StartFrom<'_> {
+    /// What the outputs of the network are; those of a new one follow the data.
+    fn task(&self, train: &Dataset) -> TaskKind {
+        match (self, train.targets()) {
+            (Self::Model { loaded, .. }, _) => loaded.model.info.task,
+            (_, Targets::Values { .. }) => TaskKind::Regression,
+            _ => TaskKind::Classification,
+        }
+    }
 }
 
 /// What a run starts from, as users name it.
@@ -119,6 +132,12 @@ impl Registry {
             let noise = DistributionChoice::from(loaded.model.info.noise);
             all.put("noise", &noise);
         }
+        let fields = (entry.fields)();
+        let has_target = fields.iter().any(|field| field.name == "target");
+        if start.task(&train) == TaskKind::Regression && has_target && !all.has("target") {
+            // All that real values have.
+            all.set_text(&fields, "target", "logits")?;
+        }
         let choice = (entry.choose)(&all, stored)?;
         let job = Job {
             start,
@@ -168,6 +187,8 @@ pub struct Fitted {
     pub already: bool,
     /// Accuracy on the test images after the last epoch, if it was measured here.
     pub test_accuracy: Option<f64>,
+    /// Root mean squared error of real values on them, likewise.
+    pub test_rmse: Option<f64>,
 }
 
 impl Fitted {
@@ -177,8 +198,10 @@ impl Fitted {
             "model": self.file.display().to_string(), "method": self.method,
             "sha256": self.sha256,
         });
-        if !self.already {
-            all["test_accuracy"] = json!(self.test_accuracy);
+        match self.test_rmse {
+            Some(rmse) => all["test_rmse"] = json!(rmse),
+            None if !self.already => all["test_accuracy"] = json!(self.test_accuracy),
+            None => {}
         }
         all
     }
@@ -194,6 +217,12 @@ impl fmt::Display for Fitted {
         if let Some(accuracy) = self.test_accuracy {
             let accuracy = percent(accuracy);
             writeln!(f, "  clean test accuracy {accuracy} (guarantee: empirical)")?;
+        }
+        if let Some(rmse) = self.test_rmse {
+            writeln!(
+                f,
+                "  root mean squared error on clean test images {rmse:.6} (guarantee: empirical)"
+            )?;
         }
         Ok(())
     }
@@ -233,6 +262,7 @@ pub fn fit(
             method: choice.name,
             already: true,
             test_accuracy: None,
+            test_rmse: None,
         });
     }
     warn_of_few_steps(&choice, job, observer)?;
@@ -270,15 +300,19 @@ pub fn fit(
     };
     manifest.write(&manifest_file)?;
     train::tidy(job.folder, &*choice.method)?;
-    let values = last.iter().flat_map(|report| &report.values);
-    let mut accuracy = values.filter(|(name, _)| *name == "test_accuracy");
+    let measured = |wanted: &str| {
+        let mut values = last.iter().flat_map(|report| &report.values);
+        let found = values.find(|(name, _)| *name == wanted);
+        found.map(|(_, value)| *value)
+    };
     Ok(Fitted {
         model: trained,
         file,
         sha256,
         method: choice.name,
         already: false,
-        test_accuracy: accuracy.next().map(|(_, value)| *value),
+        test_accuracy: measured("test_accuracy"),
+        test_rmse: measured("test_rmse"),
     })
 }
 
@@ -330,8 +364,9 @@ fn clean_up(folder: &Path) {
     let _ = std::fs::remove_dir(folder);
 }
 
-/// The images, labelled as the network counts its classes. A method that looks at
-/// no labels takes images of any classes; then no accuracy is measured.
+/// The images, with targets as the network has its outputs. A method that looks at
+/// no targets takes images of any classes, or without any; then neither accuracy nor
+/// error is measured.
 fn labelled(
     choice: &MethodChoice,
     job: &Job<'_>,
@@ -341,17 +376,13 @@ fn labelled(
     if let StartFrom::Model { loaded, path } = &job.start {
         let model = &loaded.model;
         check_shape(model, &train)?;
-        let both = labelled_for(model, &train).and_then(|train| {
-            let test = test.as_ref().map(|test| labelled_for(model, test));
+        let both = with_targets_for(model, &train).and_then(|train| {
+            let test = test.as_ref().map(|test| with_targets_for(model, test));
             Ok((train, test.transpose()?))
         });
         (train, test) = match both {
             Err(error) if choice.labels => return Err(error),
-            Err(_) => {
-                let outputs = 0..model.graph.classes();
-                let names: Vec<String> = outputs.map(|class| model.class_name(class)).collect();
-                (train.without_labels(&names), None)
-            }
+            Err(_) => (train.without_targets(), None),
             Ok(both) => both,
         };
         for note in notes(loaded, path, &train) {
@@ -362,6 +393,10 @@ fn labelled(
             observer.note(&format!("{}: {note}", train.name()));
         }
     }
+    if choice.labels {
+        needs_targets(&train, job.start.task(&train), &choice.name)?;
+    }
+    test = test.filter(|test| !matches!(test.targets(), Targets::Unknown));
     if test.as_ref().is_some_and(Dataset::is_whole) {
         let name = train.name();
         let advice = match train.path(0) {
@@ -393,8 +428,13 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
         json!(job.training.augmentation(job.train)),
     );
     let mut settings = json!({"method": choice.settings, "training": training});
+    let names = match job.train.targets() {
+        Targets::Classes { names, .. } | Targets::Values { names, .. } => names.clone(),
+        Targets::Unknown => Vec::new(),
+    };
     let mut info = ModelInfo {
-        classes: job.train.classes().to_vec(),
+        task: job.start.task(job.train),
+        classes: names,
         method: Some(choice.name.clone()),
         sigma: choice.sigma,
         noise: choice.noise,
@@ -407,7 +447,16 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
     let (model, parent) = match &job.start {
         StartFrom::Architecture { name, normalise } => {
             let input = job.train.shape();
-            let mut task = Task::new(input, job.train.classes().len());
+            let mut task = Task::new(input, outputs(job.train).unwrap_or_default());
+            if info.task == TaskKind::Regression {
+                let learned = job.training.images(job.train)?;
+                let spreads = deviations(task.classes, learned.values());
+                let (mean, std): (Vec<f32>, Vec<f32>) = spreads
+                    .into_iter()
+                    .map(|(mean, std)| (mean as f32, std as f32))
+                    .unzip();
+                task = task.predicting(&mean, &std);
+            }
             if let Some(text) = normalise {
                 let (mean, std) = normalisation(text, input.channels)?;
                 task = task.normalised(&mean, &std);
@@ -435,6 +484,9 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
         }
     };
     settings["arch"] = json!(model.info.architecture);
+    if model.info.task == TaskKind::Regression {
+        settings["task"] = json!(model.info.task);
+    }
     let manifest = RunManifest {
         format: RunManifest::FORMAT.into(),
         version: RunManifest::VERSION,

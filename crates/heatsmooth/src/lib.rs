@@ -96,7 +96,7 @@ mod smooth;
 mod source;
 mod subject;
 
-pub use accuracy::accuracy;
+pub use accuracy::{accuracy, value_errors};
 pub use bench::{Bench, Work};
 pub use calibrate::{calibrate, calibration_log};
 pub use choice::{AttackChoice, MethodChoice};
@@ -113,28 +113,30 @@ pub use modes::certification_modes;
 pub use observer::{Observer, Quiet, StageProgress};
 pub use one_pass::{OnePassFigures, OnePassShare, calibration_at, one_pass};
 pub use predict::{
-    Answer, LBOUND_GUARANTEE, PictureAnswer, Predictor, VoteOptions, answer, calibrated_guarantee,
-    certificate, one_pass_level, vote, vote_guarantee, vote_shares,
+    Answer, ClassAnswer, LBOUND_GUARANTEE, PictureAnswer, Predictor, VoteOptions, answer,
+    calibrated_guarantee, certificate, one_pass_level, vote, vote_guarantee, vote_shares,
 };
 pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,
 };
 pub use smooth::{Base, SmoothOptions, Smoothed};
-pub use source::{DataSource, GivenImages, ImageSource, ModelSource, SplitChoice, Weights};
+pub use source::{
+    DataSource, GivenImages, ImageSource, ModelSource, SplitChoice, TaskChoice, Weights,
+};
 pub use subject::{ImageChoice, Subject, image_range};
 
 pub use attack::{DdnParams, PgdParams};
 pub use certify::{
-    CalibrateParams, CertifyParams, CleverParams, FidelityParams, LBoundParams, NoiseChoice,
-    PredictParams, Select, Smoothing, TopKRule,
+    CalibrateParams, CertifyParams, CleverParams, FidelityParams, IntervalParams, LBoundParams,
+    NoiseChoice, PredictParams, Select, Smoothing, TopKRule,
 };
 pub use data::{Dataset, Split};
 pub use exchange::Loaded;
-pub use network::{Calibration, Images, Model};
+pub use network::{Calibration, Images, Model, TaskKind};
 pub use train::methods::{
     AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws, TrainingNoise,
 };
-pub use train::{Accuracy, Schedule, Training};
+pub use train::{Accuracy, Schedule, Training, ValueErrors};
 
 // The crates below, whole: for methods, attacks and measurements of one's own.
 pub use {attack, certify, data, exchange, network, record, report, settings, train};

@@ -5,6 +5,7 @@ mod calibrate;
 mod certify;
 mod clever;
 mod fidelity;
+mod intervals;
 mod lbound;
 mod levels;
 
@@ -14,6 +15,8 @@ pub(crate) use certify::check_said;
 pub use certify::{Certified, CertifiedFigures};
 pub use clever::{CleverOptions, EstimateFigures, Estimated};
 pub use fidelity::{AverageFigures, Compared};
+pub(crate) use intervals::refuse_intervals;
+pub use intervals::{IntervalFigures, Intervals, OutputFigures, Reached};
 pub use lbound::{BoundFigures, Bounded};
 pub use levels::{Envelope, LevelRows, NoiseLevels, TimeBudget, certify_levels};
 

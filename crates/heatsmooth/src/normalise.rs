@@ -71,7 +71,8 @@ const MORE: usize = 12;
 /// An image that cannot be read; a device that fails.
 pub(crate) fn missing_normalisation(subject: &Subject) -> Result<Option<String>, Error> {
     let model = &subject.loaded.model;
-    if subject.loaded.report.matched.is_empty() || normalises(model) {
+    let classes = subject.dataset.classes();
+    if classes.is_empty() || subject.loaded.report.matched.is_empty() || normalises(model) {
         return Ok(None);
     }
     let indices = subject.selection.indices().take(LOOK);

@@ -1,4 +1,5 @@
-//! Single images: class, probability, radius, and the vote of noisy copies.
+//! Single images: class, probability, radius, and the vote of noisy copies; or real
+//! values.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -10,10 +11,10 @@ use certify::{
     one_pass_radius, predict_all,
 };
 use network::logits::{softmax, top_k};
-use network::{Calibration, Distribution, Executor, Images, Model, ModelInfo, Shape};
+use network::{Calibration, Distribution, Executor, Images, Model, ModelInfo, Shape, TaskKind};
 use record::{About, Guarantee};
 use serde_json::{Value, json};
-use settings::{SettingError, settings};
+use settings::{SettingError, Settings as _, settings};
 
 use crate::device::Device;
 use crate::error::Error;
@@ -107,7 +108,20 @@ pub struct Predictor {
 }
 
 /// What is said about a picture.
-pub struct PictureAnswer {
+pub enum PictureAnswer {
+    /// By a classifier.
+    Class(Box<ClassAnswer>),
+    /// By a model of real values.
+    Values {
+        /// The picture.
+        name: String,
+        /// What each value is called, and one pass of v.
+        values: Vec<(String, f64)>,
+    },
+}
+
+/// What a classifier says about a picture.
+pub struct ClassAnswer {
     /// By one pass.
     pub answer: Answer,
     /// By the vote of noisy copies, if one was asked for.
@@ -135,6 +149,9 @@ impl Predictor {
         (device, seed): (&Device, u64),
     ) -> Result<Self, Error> {
         let model = source.load(None)?.model;
+        if model.info.task == TaskKind::Regression {
+            refuse_of_values(sigma, votes)?;
+        }
         let sigma = sigma.or(one_pass_level(&model));
         if let Some(sigma) = sigma {
             Smoothing::gaussian(sigma)?;
@@ -172,9 +189,17 @@ impl Predictor {
         })
     }
 
+    /// Whether it answers with real values.
+    fn predicts_values(&self) -> bool {
+        self.model.info.task == TaskKind::Regression
+    }
+
     /// What is guaranteed of an L-bound or one-pass radius, of a calibrated radius,
     /// of a vote and of a certificate, where there are such.
     fn guarantees(&self) -> [Option<Guarantee>; 4] {
+        if self.predicts_values() {
+            return [None; 4];
+        }
         [
             self.sigma.map(|_| LBOUND_GUARANTEE),
             self.calibration().map(calibrated_guarantee),
@@ -185,6 +210,9 @@ impl Predictor {
 
     /// The guarantees in words, a line each.
     pub fn guarantees_in_words(&self) -> String {
+        if self.predicts_values() {
+            return format!("guarantee: {VALUE_WORDS}\n");
+        }
         let names = ["radius", "calibrated radius", "vote", "certified radius"];
         let lines = names.iter().zip(self.guarantees());
         let lines = lines.filter_map(|(name, words)| Some((name, words?)));
@@ -219,6 +247,29 @@ impl Predictor {
                 "divide pixels of 8 bits by 255",
             ));
         }
+        Ok(match self.predicts_values() {
+            true => PictureAnswer::Values {
+                name: name.into(),
+                values: self.values(pixels)?,
+            },
+            false => PictureAnswer::Class(Box::new(self.classify(number, name, pixels)?)),
+        })
+    }
+
+    /// The real values of an image, with their names.
+    fn values(&self, pixels: &[f32]) -> Result<Vec<(String, f64)>, Error> {
+        let mut outputs = vec![0.0; self.network.classes()];
+        self.network.logits(pixels, &mut outputs)?;
+        if outputs.iter().any(|output| !output.is_finite()) {
+            return Err(Error::not_finite(1, 1));
+        }
+        let each = outputs.iter().enumerate();
+        Ok(each
+            .map(|(k, &output)| (self.model.class_name(k), output.into()))
+            .collect())
+    }
+
+    fn classify(&self, number: u32, name: &str, pixels: &[f32]) -> Result<ClassAnswer, Error> {
         let answer = answer(&*self.network, pixels, self.sigma, self.calibration())?;
         let votes = match &self.plan {
             Some(plan) => Some(vote(&*self.network, plan, number, pixels)?),
@@ -233,7 +284,7 @@ impl Predictor {
             format!("; the smoothed classifier {verdict} ({hits} of {n} votes)")
         });
         let certificate = match &self.certify {
-            Some(plan) => Some(certificate(&*self.network, plan, number, &pixels)?),
+            Some(plan) => Some(certificate(&*self.network, plan, number, pixels)?),
             None => None,
         };
         let certified = certificate.as_ref().map(|found| {
@@ -246,7 +297,7 @@ impl Predictor {
             };
             format!("; {verdict} ({} of {} noisy copies)", found.n_a, found.n)
         });
-        Ok(PictureAnswer {
+        Ok(ClassAnswer {
             name: name.into(),
             class: self.model.class_name(answer.class),
             voted,
@@ -261,6 +312,58 @@ impl Predictor {
 }
 
 impl PictureAnswer {
+    /// Names and values.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Class(answer) => answer.to_json(),
+            Self::Values { name, values } => {
+                let named = values.iter();
+                let named = named.map(|(name, value)| json!({"name": name, "value": value}));
+                json!({
+                    "image": name, "values": named.collect::<Vec<_>>(),
+                    "guarantee": VALUE_WORDS,
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for PictureAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Class(answer) => answer.fmt(f),
+            Self::Values { name, values } => {
+                let values: Vec<String> = values
+                    .iter()
+                    .map(|(name, value)| format!("{name} {value:.6}"))
+                    .collect();
+                write!(f, "{name}: {}", values.join(", "))
+            }
+        }
+    }
+}
+
+/// What one pass of a model of real values says, and does not.
+const VALUE_WORDS: &str = "empirical: one pass of v; certify gives intervals of its smoothed \
+                           outputs";
+
+/// Refuses what is about classes.
+fn refuse_of_values(sigma: Option<f64>, votes: &VoteOptions) -> Result<(), SettingError> {
+    let votes = votes.write();
+    let usual = VoteOptions::default().write();
+    let fields = VoteOptions::fields();
+    let mut names = fields.iter().map(|field| &*field.name);
+    let said = names.find(|name| votes.get(name) != usual.get(name));
+    match said.or(sigma.map(|_| "sigma")) {
+        None => Ok(()),
+        Some(name) => Err(SettingError::Ineffective {
+            name: name.into(),
+            reason: "the model predicts real values, which have no radius and no vote".into(),
+        }),
+    }
+}
+
+impl ClassAnswer {
     /// Names and values.
     pub fn to_json(&self) -> Value {
         let [radius, calibrated, vote, certified] = &self.guarantees;
@@ -288,7 +391,7 @@ impl PictureAnswer {
     }
 }
 
-impl fmt::Display for PictureAnswer {
+impl fmt::Display for ClassAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, class, found) = (&self.name, &self.class, &self.answer);
         write!(f, "{name}: {class}, probability {:.4}", found.probability)?;

@@ -8,9 +8,11 @@ use std::path::Path;
 
 use attack::{Ddn, DdnParams, Pgd, PgdParams};
 use certify::{
-    CalibrateParams, CertifyParams, CleverParams, FidelityParams, LBoundParams, Smoothing,
+    CalibrateParams, CertifyParams, CleverParams, FidelityParams, IntervalParams, LBoundParams,
+    Smoothing,
 };
-use network::Distribution;
+use data::Targets;
+use network::{Distribution, TaskKind};
 use record::MethodInfo;
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values};
@@ -25,12 +27,12 @@ use crate::error::Error;
 use crate::measure::{Measured, measure};
 use crate::measurements::{
     AttackOptions, Attacked, Bounded, Calibrated, Certified, CleverOptions, Compared,
-    DistributionChoice, DistributionOptions, Estimated, GaussianNoiseOptions, NoiseLevel,
-    NoiseLevels, NoiseOptions, TimeBudget, certify_levels, check_gaussian, check_said,
-    only_gaussian,
+    DistributionChoice, DistributionOptions, Estimated, GaussianNoiseOptions, Intervals,
+    NoiseLevel, NoiseLevels, NoiseOptions, Reached, TimeBudget, certify_levels, check_gaussian,
+    check_said, only_gaussian, refuse_intervals,
 };
 use crate::observer::Observer;
-use crate::source::ModelSource;
+use crate::source::{ModelSource, needs_targets};
 use crate::subject::Subject;
 
 /// A way to train.
@@ -109,6 +111,9 @@ pub struct Registry {
     /// Measurements besides attacks.
     pub measurements: Vec<MeasurementEntry>,
 }
+
+/// What has no meaning for real values.
+const ABOUT_CLASSES: [&str; 4] = ["lbound", "calibrate", "clever", "ddn"];
 
 /// Costs of a training pass and of an attack's step, in forward passes.
 const TRAIN: f64 = 5.0;
@@ -245,16 +250,18 @@ impl Registry {
             measurements: vec![
                 MeasurementEntry {
                     name: "certify",
-                    about: "Certified radii of the smoothed classifier (Cohen et al.)",
+                    about: "Certified radii of the smoothed classifier (Cohen et al.), or intervals of real values",
                     wants_reference: false,
                     fields: || {
                         let mut fields = NoiseLevels::fields();
                         fields.extend(NoiseOptions::fields());
                         fields.extend(CertifyParams::fields());
                         fields.extend(TimeBudget::fields());
+                        fields.extend(IntervalParams::fields());
                         fields
                     },
                     run: |values, context, subject, log, observer| {
+                        refuse_intervals(values)?;
                         let NoiseOptions { noise, norm } = NoiseOptions::read(values)?;
                         let levels = NoiseLevels::of(values, subject)?;
                         let params = CertifyParams::read(values)?;
@@ -440,6 +447,26 @@ impl Registry {
         log: &Path,
         observer: &mut dyn Observer,
     ) -> Result<Measured, Error> {
+        match (subject.task(), what) {
+            (TaskKind::Regression, "certify") => {
+                return Intervals::measure(values, context, subject, log, observer);
+            }
+            (TaskKind::Regression, "pgd") => {
+                return Reached::measure(values, context, subject, log, observer);
+            }
+            (TaskKind::Regression, _) if ABOUT_CLASSES.contains(&what) => {
+                return Err(Error::refused(
+                    format!("{what} is about classes, and the model predicts real values"),
+                    "certify (with eps), attack pgd and fidelity measure real values",
+                ));
+            }
+            (TaskKind::Classification, _) if what != "fidelity" => {
+                if matches!(subject.dataset.targets(), Targets::Unknown) {
+                    needs_targets(&subject.dataset, subject.task(), what)?;
+                }
+            }
+            _ => {}
+        }
         let Some(entry) = self.attacks.iter().find(|entry| entry.name == what) else {
             let entry = self.measurement(what)?;
             return (entry.run)(values, context, subject, log, observer);

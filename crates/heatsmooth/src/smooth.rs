@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use data::Split;
 use exchange::Loaded;
 use network::logits::argmax;
-use network::{Images, Noise, NoisyImage, Purpose};
+use network::{Images, Noise, NoisyImage, Purpose, TaskKind};
 use serde_json::{Value, json};
 use settings::{Field, SettingError, Settings, Values, settings};
 use train::Training;
+use train::loss::deviations;
 
 use crate::error::Error;
 use crate::fit::{BASE_FILE, Fitted, Origin, Workshop};
@@ -47,8 +48,10 @@ pub struct Base {
     /// Its file.
     pub file: PathBuf,
     /// On which share of some training images the given model keeps its class
-    /// under noise.
+    /// under noise; of real values, the share of their variance that they keep.
     pub steadiness: f64,
+    /// What the model's outputs are.
+    pub task: TaskKind,
     /// The stage that made it; `None`: the given model was good enough.
     pub made: Option<Fitted>,
 }
@@ -84,10 +87,11 @@ impl fmt::Display for Smoothed {
                 Some(made) => format!("{}, since the given model keeps", made.method),
                 None => "the given model, which keeps".into(),
             };
-            writeln!(
-                f,
-                "{file}: {how} its class under noise on {kept} of the training images tried"
-            )?;
+            let what = match base.task {
+                TaskKind::Classification => format!("its class under noise on {kept} of"),
+                TaskKind::Regression => format!("{kept} of its outputs' variance under noise on"),
+            };
+            writeln!(f, "{file}: {how} {what} the training images tried")?;
             writeln!(f, "  this is the model to certify by sampling")?;
         }
         write!(f, "{}", self.v)
@@ -177,9 +181,14 @@ impl Registry {
         // The penalty is the first stage's.
         let second = self.own_values(said, average, &["lambda"])?;
         let (kept, count) = (percent(steadiness), images.len());
+        let task = loaded.model.info.task;
+        let what = match task {
+            TaskKind::Classification => "its class",
+            TaskKind::Regression => "the variance of its outputs",
+        };
         let made = if steadiness >= STEADY {
             observer.note(&format!(
-                "the model keeps its class under noise of sigma {sigma} on {kept} of {count} \
+                "the model keeps {what} under noise of sigma {sigma} on {kept} of {count} \
                  training images: it is averaged as it is"
             ));
             let reason = "the model is good enough under noise to be averaged as it is, and \
@@ -188,7 +197,7 @@ impl Registry {
             None
         } else {
             observer.note(&format!(
-                "the model keeps its class under noise of sigma {sigma} on only {kept} of {count} \
+                "the model keeps {what} under noise of sigma {sigma} on only {kept} of {count} \
                  training images: first a base that is good under noise, then its average"
             ));
             let reason = format!("{heat} and then {average} has no such setting");
@@ -228,6 +237,7 @@ impl Registry {
         let base = Some(Base {
             file,
             steadiness,
+            task,
             made,
         });
         Ok(Smoothed { base, v })
@@ -266,7 +276,9 @@ impl Registry {
     }
 }
 
-/// On which share of the images the model keeps its class under noise.
+/// On which share of the images the model keeps its class under noise; of real
+/// values, 1 - the mean square of their change over their variance, in the mean over
+/// the outputs.
 fn steadiness(
     loaded: &Loaded,
     images: &Images,
@@ -276,6 +288,7 @@ fn steadiness(
     let network = workshop.device.load(&loaded.model)?;
     let classes = network.classes();
     let mut same = 0;
+    let mut both = (Vec::new(), Vec::new());
     let places: Vec<usize> = (0..images.len()).collect();
     for places in places.chunks(network.batch()) {
         let batch = images.select(places);
@@ -286,6 +299,18 @@ fn steadiness(
         network.noisy_logits(noise, &copies, &mut noisy)?;
         let pairs = clean.chunks_exact(classes).zip(noisy.chunks_exact(classes));
         same += pairs.filter(|(a, b)| argmax(a) == argmax(b)).count();
+        both.0.append(&mut clean);
+        both.1.append(&mut noisy);
     }
-    Ok(same as f64 / images.len() as f64)
+    Ok(match loaded.model.info.task {
+        TaskKind::Classification => same as f64 / images.len() as f64,
+        TaskKind::Regression => {
+            let spreads = deviations(classes, &both.0);
+            let squares = both.0.iter().zip(&both.1).enumerate().map(|(at, (a, b))| {
+                let (_, std) = spreads[at % classes];
+                (f64::from(a - b) / std).powi(2)
+            });
+            (1.0 - squares.sum::<f64>() / both.0.len() as f64).max(0.0)
+        }
+    })
 }

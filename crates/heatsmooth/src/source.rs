@@ -3,17 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use data::{Dataset, OpenOptions, Split, View};
+use data::{Dataset, OpenOptions, Split, Targets, View};
 use exchange::{FileKind, LoadOptions, Loaded};
 use network::architecture::Task;
-use network::{Model, Shape};
+use network::{Model, Shape, TaskKind};
 use record::{DataId, ModelId, RunManifest};
-use settings::{SettingError, Settings as _, settings};
+use settings::{SettingError, Settings as _, choices, settings};
 use train::MODEL_FILE;
 
 use crate::error::Error;
 use crate::fit::check_finished;
 use crate::normalise::normalisation;
+
+choices! {
+    /// What a network's outputs are, where its file does not say.
+    pub enum TaskChoice {
+        /// Logits, one a class.
+        Classification = "classification",
+        /// Real values.
+        Regression = "regression",
+    }
+}
 
 settings! {
     /// What a file of weights does not say about its network.
@@ -27,15 +37,20 @@ settings! {
         /// Shape of one image, as 32x32x3 [default: from the data set; 224x224x3 for
         /// a folder of images].
         input: Option<String> = None,
-        /// Number of classes [default: from the data set].
+        /// Number of classes, or of real values [default: from the data set].
         classes: Option<usize> = None,
+        /// What the outputs are, also those of an ONNX file: classification (classes)
+        /// or regression (real values) [default: regression where the data set has
+        /// real values].
+        task: Option<TaskChoice> = None,
     }
 }
 
 settings! {
     /// A data set.
     pub struct DataSource {
-        /// The data set: a name, or a folder of class folders of images.
+        /// The data set: a name, a folder of class folders of images or of images
+        /// without labels, or a CSV file (a path and real values a line) or .npz file.
         data: Option<String> = None,
         /// The folder of data sets [default: $HEATSMOOTH_DATA, or the platform's].
         root: Option<PathBuf> = None,
@@ -66,6 +81,7 @@ impl Weights {
             // A size that the file does not leave open is compared with the file's.
             FileKind::Onnx => Self {
                 input: self.input.clone(),
+                task: self.task,
                 ..Self::default()
             },
             FileKind::Own => Self::default(),
@@ -162,19 +178,20 @@ impl ModelSource {
             arch,
             normalise,
             classes,
+            task,
             ..
         } = &weights;
         let input = self.input()?.or(dataset.map(Dataset::shape));
-        let classes = classes.or(dataset.map(|data| data.classes().len()));
+        let classes = classes.or_else(|| outputs(dataset?));
         let architecture = match (arch, input, classes) {
             (None, ..) => None,
             (Some(arch), Some(input), Some(classes)) => {
-                let mut task = Task::new(input, classes);
+                let mut made_for = Task::new(input, classes);
                 if let Some(text) = normalise {
                     let (mean, std) = normalisation(text, input.channels)?;
-                    task = task.normalised(&mean, &std);
+                    made_for = made_for.normalised(&mean, &std);
                 }
-                Some((arch.clone(), task))
+                Some((arch.clone(), made_for))
             }
             (Some(_), ..) => {
                 return Err(Error::refused(
@@ -190,7 +207,12 @@ impl ModelSource {
             ..LoadOptions::default()
         };
         let loaded = exchange::load(&file, &options);
-        let loaded = loaded.map_err(|error| Error::from(error).at(&file))?;
+        let mut loaded = loaded.map_err(|error| Error::from(error).at(&file))?;
+        match task {
+            Some(TaskChoice::Classification) => {}
+            Some(TaskChoice::Regression) => loaded.model.info.task = TaskKind::Regression,
+            None => settle_task(&mut loaded.model, dataset),
+        }
         // A run folder knows what it wrote.
         if self.path.is_dir()
             && let Ok(run) = RunManifest::read(&self.path.join(RunManifest::FILE))
@@ -220,11 +242,14 @@ impl ModelSource {
             let dataset = data.open(split, self.input()?)?;
             (self.load(Some(&dataset))?, dataset)
         } else {
-            let loaded = self.load(None)?;
+            let mut loaded = self.load(None)?;
             let dataset = data.open(split, Some(loaded.model.graph.input()))?;
+            if self.weights.task.is_none() {
+                settle_task(&mut loaded.model, Some(&dataset));
+            }
             (loaded, dataset)
         };
-        let dataset = labelled_for(&loaded.model, &dataset)?;
+        let dataset = with_targets_for(&loaded.model, &dataset)?;
         Ok((loaded, dataset))
     }
 }
@@ -370,14 +395,95 @@ pub(crate) fn check_shape(model: &Model, dataset: &Dataset) -> Result<(), Error>
     ))
 }
 
-/// The data set with its labels counted as the model counts its classes: by name
-/// where the model stores names, else by position.
+/// How many outputs a network for a data set has, if its targets say that.
+pub(crate) fn outputs(dataset: &Dataset) -> Option<usize> {
+    match dataset.targets() {
+        Targets::Classes { names, .. } | Targets::Values { names, .. } => Some(names.len()),
+        Targets::Unknown => None,
+    }
+}
+
+/// The outputs of another program's network are what its data have.
+fn settle_task(model: &mut Model, dataset: Option<&Dataset>) {
+    let imported = model.info.method.as_deref() == Some("imported");
+    let values = dataset.is_some_and(|data| matches!(data.targets(), Targets::Values { .. }));
+    if imported && values {
+        model.info.task = TaskKind::Regression;
+    }
+}
+
+/// The data set with its targets as the model has its outputs: classes by name where
+/// the model stores names, else by position; real values likewise. Classes are left
+/// aside where the model predicts real values.
 ///
 /// # Errors
-/// Images of another shape; classes that the model does not have, or of which
-/// nobody can say which output is theirs.
-pub(crate) fn labelled_for(model: &Model, dataset: &Dataset) -> Result<Dataset, Error> {
+/// Images of another shape; classes or values that the model does not have, or of
+/// which nobody can say which output is theirs.
+pub(crate) fn with_targets_for(model: &Model, dataset: &Dataset) -> Result<Dataset, Error> {
     check_shape(model, dataset)?;
+    match (model.info.task, dataset.targets()) {
+        (_, Targets::Unknown) => Ok(dataset.clone()),
+        (TaskKind::Classification, Targets::Classes { .. }) => labelled_for(model, dataset),
+        (TaskKind::Classification, Targets::Values { .. }) => Err(Error::refused(
+            format!(
+                "{} has real values, and the model's outputs are classes",
+                dataset.name()
+            ),
+            "train a model on these data; another program's network (ONNX) takes them by itself",
+        )),
+        (TaskKind::Regression, Targets::Classes { .. }) => Ok(dataset.without_targets()),
+        (TaskKind::Regression, Targets::Values { names, .. }) => {
+            let outputs = model.graph.classes();
+            if names.len() != outputs {
+                return Err(Error::refused(
+                    format!(
+                        "the model has {outputs} outputs, {} has {} values an image",
+                        dataset.name(),
+                        names.len()
+                    ),
+                    "use the data set the model was made for: one value for each output",
+                ));
+            }
+            match model.info.classes.len() == outputs {
+                true => Ok(dataset.with_values(&model.info.classes)?),
+                false => Ok(dataset.clone()),
+            }
+        }
+    }
+}
+
+/// Refuses data without what something needs of them.
+pub(crate) fn needs_targets(dataset: &Dataset, task: TaskKind, what: &str) -> Result<(), Error> {
+    let (fits, needed) = match (task, dataset.targets()) {
+        (TaskKind::Classification, targets) => {
+            (matches!(targets, Targets::Classes { .. }), "a class")
+        }
+        (TaskKind::Regression, targets) => {
+            (matches!(targets, Targets::Values { .. }), "real values")
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::refused(
+        format!(
+            "{what} needs {needed} for each image, and {} gives the model none",
+            dataset.name()
+        ),
+        match task {
+            TaskKind::Classification => {
+                "put the images into class folders, or name a data set with labels"
+            }
+            TaskKind::Regression => {
+                "give a CSV file with a path and real values in each line, or an .npz file with \
+                 `images` and `values`"
+            }
+        },
+    ))
+}
+
+/// The data set with its labels counted as the model counts its classes.
+fn labelled_for(model: &Model, dataset: &Dataset) -> Result<Dataset, Error> {
     let (names, outputs) = (&model.info.classes, model.graph.classes());
     if names.len() == outputs {
         return Ok(dataset.with_classes(names)?);
@@ -410,8 +516,8 @@ pub(crate) fn notes(loaded: &Loaded, path: &Path, dataset: &Dataset) -> Vec<Stri
             .map(|note| format!("{}: {note}", dataset.name())),
     );
     let unnamed = loaded.model.info.classes.len() != loaded.model.graph.classes();
-    if unnamed && !images.is_empty() {
-        let classes = dataset.classes();
+    let classes = dataset.classes();
+    if unnamed && !images.is_empty() && !classes.is_empty() {
         let some: Vec<&str> = classes.iter().take(6).map(String::as_str).collect();
         let more = if classes.len() > some.len() {
             ", ..."

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use certify::{NoiseChoice, Smoothing};
 use data::{DataError, Dataset};
 use exchange::Loaded;
-use network::{Executor, Images};
+use network::{Executor, Images, TaskKind};
 use record::{Selection, Shard};
 use settings::{SettingError, settings};
 
@@ -149,6 +149,17 @@ impl Subject {
     pub fn method(&self) -> String {
         let method = self.loaded.model.info.method.clone();
         method.unwrap_or_else(|| "imported".into())
+    }
+
+    /// What the model's outputs are.
+    pub fn task(&self) -> TaskKind {
+        self.loaded.model.info.task
+    }
+
+    /// What the outputs are called.
+    pub fn output_names(&self) -> Vec<String> {
+        let outputs = 0..self.network.classes();
+        outputs.map(|k| self.loaded.model.class_name(k)).collect()
     }
 
     /// What a user should hear before anything is measured.

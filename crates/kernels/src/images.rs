@@ -13,8 +13,11 @@ pub struct Images {
     /// Number of each image in its data set: part of the key of its noise, so
     /// that shards and restarts see the same noise.
     pub indices: Vec<u32>,
-    /// Class of each.
+    /// Class of each; 0 where classes are not known.
     pub labels: Vec<u32>,
+    /// Real values to be predicted, the same number for each image, one image
+    /// behind the other; empty where there are none.
+    pub values: Vec<f32>,
 }
 
 impl Images {
@@ -25,6 +28,7 @@ impl Images {
             pixels: Vec::new(),
             indices: Vec::new(),
             labels: Vec::new(),
+            values: Vec::new(),
         }
     }
 
@@ -44,6 +48,12 @@ impl Images {
         &self.pixels[place * len..(place + 1) * len]
     }
 
+    /// Real values of the image at a place; none where there are none.
+    pub fn values_of(&self, place: usize) -> &[f32] {
+        let width = self.values.len() / self.len().max(1);
+        &self.values[place * width..(place + 1) * width]
+    }
+
     /// Appends an image.
     pub fn push(&mut self, index: u32, label: u32, pixels: &[f32]) {
         debug_assert_eq!(pixels.len(), self.shape.len());
@@ -57,6 +67,7 @@ impl Images {
         let mut chosen = Self::new(self.shape);
         for &place in places {
             chosen.push(self.indices[place], self.labels[place], self.image(place));
+            chosen.values.extend_from_slice(self.values_of(place));
         }
         chosen
     }
@@ -75,5 +86,7 @@ mod tests {
         let chosen = images.select(&[1, 0]);
         assert_eq!((chosen.len(), chosen.image(0)), (2, &[0.3, 0.4][..]));
         assert_eq!((chosen.indices, chosen.labels), (vec![9, 7], vec![3, 1]));
+        images.values = vec![1.0, 2.0, 3.0, 4.0];
+        assert_eq!(images.select(&[1]).values, [3.0, 4.0]);
     }
 }

@@ -46,11 +46,14 @@ pub const ARCHITECTURES: &[(&str, &str)] = &[
 pub struct Task {
     /// Shape of one image.
     pub input: Shape,
-    /// Number of logits.
+    /// Number of logits, or of real values.
     pub classes: usize,
     /// Mean and standard deviation per channel for input normalisation; a node
     /// of the network, so that `sigma`, `eps` and radii keep their meaning.
     pub normalise: Option<(Vec<f32>, Vec<f32>)>,
+    /// Mean and standard deviation of the real values that the outputs are to be;
+    /// the last node of the network, so that what is learned has unit variance.
+    pub values: Option<(Vec<f32>, Vec<f32>)>,
 }
 
 impl Task {
@@ -60,12 +63,19 @@ impl Task {
             input,
             classes,
             normalise: None,
+            values: None,
         }
     }
 
     /// With input normalisation.
     pub fn normalised(mut self, mean: &[f32], std: &[f32]) -> Self {
         self.normalise = Some((mean.to_vec(), std.to_vec()));
+        self
+    }
+
+    /// With real values of this mean and standard deviation as outputs.
+    pub fn predicting(mut self, mean: &[f32], std: &[f32]) -> Self {
+        self.values = Some((mean.to_vec(), std.to_vec()));
         self
     }
 
@@ -103,7 +113,7 @@ fn names() -> String {
 
 /// Builds a network by name.
 pub fn build(name: &str, task: &Task) -> Result<Graph, ArchitectureError> {
-    let builder = match name {
+    let mut builder = match name {
         "mlp" => small::mlp(task),
         "smallcnn" => small::smallcnn(task),
         "resnet20-cifar" => cifar::option_a(task, 3),
@@ -119,6 +129,10 @@ pub fn build(name: &str, task: &Task) -> Result<Graph, ArchitectureError> {
         "resnet50" => torchvision::bottleneck(task, [3, 4, 6, 3]),
         _ => return Err(ArchitectureError::Unknown(name.into())),
     };
+    if let Some((mean, std)) = &task.values {
+        let (scale, shift) = (std.clone(), mean.clone());
+        builder.then("values", Op::Affine { scale, shift });
+    }
     builder.build().map_err(|source| ArchitectureError::Fit {
         name: name.into(),
         input: task.input,

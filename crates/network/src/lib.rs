@@ -63,7 +63,7 @@ pub use init::initialise;
 pub use kernels::geometry::{ConvShape, Padding, Shape, Window};
 pub use kernels::images::Images;
 pub use kernels::isa::Isa;
-pub use model::{Model, ModelInfo};
+pub use model::{Model, ModelInfo, TaskKind};
 pub use noise::{Distribution, GridNoise, Noise, NoiseKind, NoisyImage, Purpose, uniform};
 pub use op::Op;
 pub use optimiser::{SgdStep, TrainingState};

@@ -10,6 +10,24 @@ use crate::noise::Distribution;
 use crate::op::Op;
 use crate::parameters::Parameters;
 
+/// What a model's outputs are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskKind {
+    /// Logits, one a class.
+    #[default]
+    Classification,
+    /// Real values.
+    Regression,
+}
+
+impl TaskKind {
+    /// Files of classifiers do not say so.
+    fn is_usual(&self) -> bool {
+        *self == Self::Classification
+    }
+}
+
 /// Where a model comes from: what its file says about it besides the weights.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +35,11 @@ pub struct ModelInfo {
     /// Name of the built-in architecture, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// Class names, in the order of the logits; may be empty.
+    /// What the outputs are.
+    #[serde(default, skip_serializing_if = "TaskKind::is_usual")]
+    pub task: TaskKind,
+    /// Names of the classes, or of a regression's values, in the order of the
+    /// outputs; may be empty.
     #[serde(default)]
     pub classes: Vec<String>,
     /// How the weights were made: `baseline`, `gaussian`, `smoothadv`,
@@ -146,7 +168,7 @@ impl Model {
         }
     }
 
-    /// Name of a class: from the file, or its number.
+    /// Name of a class or value: from the file, or its number.
     pub fn class_name(&self, class: usize) -> String {
         let name = self.info.classes.get(class).cloned();
         name.unwrap_or_else(|| class.to_string())

@@ -19,6 +19,18 @@ pub enum Guarantee {
         /// The noise of the classifier, and the norm of the radius.
         smoothing: SmoothingId,
     },
+    /// Certified intervals of real values: about the smoothed outputs, not about
+    /// v(x).
+    SoundInterval {
+        /// Failure probability, per image: all outputs and both ends together.
+        alpha: f64,
+        /// The largest norm of a perturbation.
+        eps: f64,
+        /// What of the outputs stays in the interval.
+        of: SmoothedValue,
+        /// The noise, and the norm of perturbations.
+        smoothing: SmoothingId,
+    },
     /// The L-bound of a deterministic v.
     ApproximateIfAverage,
     /// The calibrated one-pass radius: about a population of inputs, not about
@@ -33,6 +45,21 @@ pub enum Guarantee {
     Empirical,
     /// CLEVER: a statistical estimate of a distance, which may be too large.
     Estimate,
+}
+
+/// What of an output under noise an interval is about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmoothedValue {
+    /// Its median.
+    Median,
+    /// Its mean, cut off at both ends.
+    Mean {
+        /// Lower values count as this.
+        low: f64,
+        /// Higher values count as this.
+        high: f64,
+    },
 }
 
 /// What a certificate is about.
@@ -57,6 +84,9 @@ impl Guarantee {
             Self::SoundSmoothed { .. } => {
                 "sound for the smoothed classifier, with probability 1-alpha"
             }
+            Self::SoundInterval { .. } => {
+                "sound for the smoothed outputs, with probability 1-alpha"
+            }
             Self::ApproximateIfAverage => "approximate: holds if v is exactly a Gaussian average",
             Self::Calibrated { .. } => {
                 "calibrated: for inputs drawn like the calibration images, with the confidence \
@@ -74,6 +104,13 @@ impl Guarantee {
             return format!("calibrated (miss {miss}, confidence {confidence})");
         }
         let sentence = self.sentence();
+        if let Self::SoundInterval { alpha, eps, of, .. } = self {
+            let of = match of {
+                SmoothedValue::Median => "medians",
+                SmoothedValue::Mean { .. } => "means",
+            };
+            return format!("{sentence} (alpha = {alpha}, per image; {of} within eps = {eps})");
+        }
         let Self::SoundSmoothed { alpha, about, .. } = self else {
             return sentence.into();
         };
@@ -102,6 +139,31 @@ impl fmt::Display for Guarantee {
             );
         }
         f.write_str(self.sentence())?;
+        if let Self::SoundInterval {
+            alpha,
+            eps,
+            of,
+            smoothing,
+        } = self
+        {
+            let copy = copy(smoothing);
+            match of {
+                SmoothedValue::Median => write!(f, ": the median of each output of v({copy})")?,
+                SmoothedValue::Mean { low, high } => write!(
+                    f,
+                    ": the mean of each output of v({copy}), cut off at {low} and {high}"
+                )?,
+            }
+            write!(
+                f,
+                " over the noise, not v(x), stays in its interval for every perturbation of {} \
+                 norm up to {eps}; alpha = {alpha} for each image by itself, all outputs and both \
+                 ends together, so some {} of 100 images may have a wrong interval",
+                smoothing.norm,
+                alpha * 100.0
+            )?;
+            return rounding(f, smoothing);
+        }
         let Self::SoundSmoothed {
             alpha,
             about,
@@ -113,10 +175,7 @@ impl fmt::Display for Guarantee {
             }
             return Ok(());
         };
-        let copy = match smoothing.noise.levels() {
-            None => "x+eta",
-            Some(_) => "q(x+eta)",
-        };
+        let copy = copy(smoothing);
         let within = format!(
             "every perturbation of {} norm below the radius",
             smoothing.norm
@@ -149,22 +208,35 @@ impl fmt::Display for Guarantee {
              wrong",
             alpha * 100.0
         )?;
-        let noise = match smoothing.noise.word() {
-            "Gaussian" => "noise".to_owned(),
-            word => format!("{word} noise"),
-        };
-        match smoothing.noise.levels() {
-            None => write!(
-                f,
-                "; the {noise} is drawn and added in single precision, whose rounding the proof \
-                 leaves out"
-            ),
-            Some(levels) => write!(
-                f,
-                "; proven for what is computed: q rounds pixels to multiples of 1/{levels}, and \
-                 the rounded {noise} is drawn exactly"
-            ),
-        }
+        rounding(f, smoothing)
+    }
+}
+
+/// What v is applied to.
+fn copy(smoothing: &SmoothingId) -> &'static str {
+    match smoothing.noise.levels() {
+        None => "x+eta",
+        Some(_) => "q(x+eta)",
+    }
+}
+
+/// What the proof says about rounding.
+fn rounding(f: &mut fmt::Formatter<'_>, smoothing: &SmoothingId) -> fmt::Result {
+    let noise = match smoothing.noise.word() {
+        "Gaussian" => "noise".to_owned(),
+        word => format!("{word} noise"),
+    };
+    match smoothing.noise.levels() {
+        None => write!(
+            f,
+            "; the {noise} is drawn and added in single precision, whose rounding the proof \
+             leaves out"
+        ),
+        Some(levels) => write!(
+            f,
+            "; proven for what is computed: q rounds pixels to multiples of 1/{levels}, and \
+             the rounded {noise} is drawn exactly"
+        ),
     }
 }
 
@@ -189,6 +261,13 @@ enum Tag {
         alpha: f64,
         #[serde(default, skip_serializing_if = "is_top_one")]
         about: About,
+        #[serde(default, skip_serializing_if = "SmoothingId::is_default")]
+        smoothing: SmoothingId,
+    },
+    SoundInterval {
+        alpha: f64,
+        eps: f64,
+        of: SmoothedValue,
         #[serde(default, skip_serializing_if = "SmoothingId::is_default")]
         smoothing: SmoothingId,
     },
@@ -217,6 +296,17 @@ impl From<Written> for Guarantee {
                 about,
                 smoothing,
             },
+            Tag::SoundInterval {
+                alpha,
+                eps,
+                of,
+                smoothing,
+            } => Self::SoundInterval {
+                alpha,
+                eps,
+                of,
+                smoothing,
+            },
             Tag::ApproximateIfAverage => Self::ApproximateIfAverage,
             Tag::Calibrated { miss, confidence } => Self::Calibrated { miss, confidence },
             Tag::Empirical => Self::Empirical,
@@ -235,6 +325,17 @@ impl From<Guarantee> for Written {
             } => Tag::SoundSmoothed {
                 alpha,
                 about,
+                smoothing,
+            },
+            Guarantee::SoundInterval {
+                alpha,
+                eps,
+                of,
+                smoothing,
+            } => Tag::SoundInterval {
+                alpha,
+                eps,
+                of,
                 smoothing,
             },
             Guarantee::ApproximateIfAverage => Tag::ApproximateIfAverage,
@@ -261,6 +362,39 @@ mod tests {
             about,
             smoothing: SmoothingId::default(),
         }
+    }
+
+    fn interval(of: SmoothedValue) -> Guarantee {
+        Guarantee::SoundInterval {
+            alpha: 0.001,
+            eps: 0.5,
+            of,
+            smoothing: SmoothingId::default(),
+        }
+    }
+
+    #[test]
+    fn an_interval_says_what_stays_in_it() {
+        let words = interval(SmoothedValue::Median).to_string();
+        for part in [
+            "the median of each output",
+            "not v(x)",
+            "L2 norm up to 0.5",
+            "0.1 of 100",
+        ] {
+            assert!(words.contains(part), "{words}");
+        }
+        let mean = SmoothedValue::Mean {
+            low: 0.0,
+            high: 1.0,
+        };
+        let words = interval(mean).to_string();
+        assert!(words.contains("cut off at 0 and 1"), "{words}");
+        assert_eq!(
+            interval(mean).brief(),
+            "sound for the smoothed outputs, with probability 1-alpha (alpha = 0.001, per image; \
+             means within eps = 0.5)"
+        );
     }
 
     fn exact() -> Guarantee {
@@ -308,6 +442,11 @@ mod tests {
             smoothed(About::Set(5)),
             smoothed(About::LabelInTop(5)),
             exact(),
+            interval(SmoothedValue::Median),
+            interval(SmoothedValue::Mean {
+                low: -1.0,
+                high: 2.5,
+            }),
             Guarantee::ApproximateIfAverage,
             Guarantee::Calibrated {
                 miss: 0.07,

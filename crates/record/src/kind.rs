@@ -21,6 +21,8 @@ pub enum LogKind {
     Calibrate,
     /// Estimated distances ([`CleverRow`](crate::CleverRow)).
     Clever,
+    /// Intervals of real values ([`IntervalRow`](crate::IntervalRow)).
+    Interval,
     /// Rows that another crate defines; made by [`LogKind::own`].
     Own(Cow<'static, str>),
 }
@@ -40,6 +42,7 @@ impl LogKind {
             Self::Fidelity => "fidelity",
             Self::Calibrate => "calibrate",
             Self::Clever => "clever",
+            Self::Interval => "interval",
             Self::Own(name) => name,
         }
     }
@@ -60,6 +63,7 @@ impl From<String> for LogKind {
             Self::Fidelity,
             Self::Calibrate,
             Self::Clever,
+            Self::Interval,
         ];
         let found = known.into_iter().find(|kind| kind.name() == name);
         found.unwrap_or(Self::Own(name.into()))

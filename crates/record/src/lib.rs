@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `run.json` | what a training run was asked to do, and from what | [`RunManifest`] |
 //! | `epochs.tsv` | one line per epoch, open-ended columns | [`TsvWriter`], [`Tsv`] |
-//! | `F.tsv` | one line per image: a certification, attack, L-bound, fidelity or calibration log | [`Log`], [`Tsv::rows`] |
+//! | `F.tsv` | one line per image: a certification, attack, L-bound, fidelity, calibration or interval log | [`Log`], [`Tsv::rows`] |
 //! | `F.json` | beside each `F.tsv`: what was measured, on what, and what it guarantees | [`Manifest`] |
 //! | `gallery.json` | pictures of single images, in a folder of their own | [`Gallery`] |
 //!
@@ -102,7 +102,7 @@ pub use gallery::{
     AdversarialPicture, DifferencePicture, Gallery, GalleryImage, GalleryWriter, NoisyPicture,
     Pictures,
 };
-pub use guarantee::{About, Guarantee};
+pub use guarantee::{About, Guarantee, SmoothedValue};
 pub use kind::LogKind;
 pub use log::{Log, Opened, manifest_path};
 pub use manifest::{DataId, Manifest, ModelId, Versions};
@@ -111,7 +111,7 @@ pub use method::MethodInfo;
 pub use number::format_number;
 pub use rows::{
     AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityLevel, FidelityRow,
-    LboundRow, LevelDistance, Line, Row,
+    IntervalRow, LboundRow, LevelDistance, Line, OutputInterval, Row,
 };
 pub use run::RunManifest;
 pub use selection::{Selection, Shard};

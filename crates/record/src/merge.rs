@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::differences;
 use crate::{
-    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityRow, LboundRow,
-    Line, LogKind, Manifest, RecordError, Row, Selection, Shard, Tsv, Versions, atomic,
+    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityRow, IntervalRow,
+    LboundRow, Line, LogKind, Manifest, RecordError, Row, Selection, Shard, Tsv, Versions, atomic,
     manifest_path,
 };
 
@@ -235,6 +235,7 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
         LogKind::Fidelity => images::<FidelityRow>(table)?,
         LogKind::Calibrate => images::<CalibrationRow>(table)?,
         LogKind::Clever => images::<CleverRow>(table)?,
+        LogKind::Interval => images::<IntervalRow>(table)?,
         LogKind::Own(_) => images::<AnyRow>(table)?,
     };
     let mut sorted = images.clone();

@@ -180,11 +180,11 @@ fn fidelity() {
     };
     let row = FidelityRow {
         idx: 0,
-        label: 3,
+        label: Some(3),
         v_distance: 3.5,
         f_distance: 3.25,
         standard_error: 0.125,
-        agree: false,
+        agree: Some(false),
         levels: vec![
             FidelityLevel {
                 sigma: 0.0,

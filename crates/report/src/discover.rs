@@ -29,7 +29,7 @@ const NOT_LOGS: [&str; 12] = [
 /// What was found, each list sorted and free of repetitions.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Certification, attack, L-bound, fidelity and calibration logs.
+    /// Certification, attack, L-bound, fidelity, calibration and interval logs.
     pub logs: BTreeSet<PathBuf>,
     /// `run.json` files.
     pub runs: BTreeSet<PathBuf>,

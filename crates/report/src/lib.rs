@@ -132,6 +132,7 @@ pub fn build(paths: &[PathBuf], options: &Options) -> Result<Report, ReportError
         sections::certified::section(&mut context),
         sections::beside::section(&context, &published),
         sections::calibration::section(&mut context),
+        sections::intervals::section(&mut context),
         sections::attacks::section(&mut context),
         sections::clever::section(&mut context),
         sections::samples::section(&mut context),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use record::{
     About, AttackRow, CalibrationRow, CertifyRow, CleverRow, DataId, FidelityRow, Guarantee,
-    LboundRow, LogKind, Manifest, ModelId, Row, Selection, SmoothingId, Tsv, Versions,
+    IntervalRow, LboundRow, LogKind, Manifest, ModelId, Row, Selection, SmoothingId, Tsv, Versions,
     manifest_path,
 };
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub enum LoadedRows {
     Calibrate(Vec<CalibrationRow>),
     /// Estimated distances.
     Clever(Vec<CleverRow>),
+    /// Intervals of real values.
+    Interval(Vec<IntervalRow>),
 }
 
 /// A log in memory.
@@ -51,6 +53,7 @@ impl LoadedLog {
             LoadedRows::Fidelity(rows) => rows.len(),
             LoadedRows::Calibrate(rows) => rows.len(),
             LoadedRows::Clever(rows) => rows.len(),
+            LoadedRows::Interval(rows) => rows.len(),
         }
     }
 
@@ -73,6 +76,7 @@ impl LoadedLog {
             (LoadedRows::Fidelity(rows), LoadedRows::Fidelity(more)) => rows.extend(more),
             (LoadedRows::Calibrate(rows), LoadedRows::Calibrate(more)) => rows.extend(more),
             (LoadedRows::Clever(rows), LoadedRows::Clever(more)) => rows.extend(more),
+            (LoadedRows::Interval(rows), LoadedRows::Interval(more)) => rows.extend(more),
             // Shards are joined by equal manifests, so their kinds agree.
             _ => {}
         }
@@ -116,6 +120,7 @@ pub fn kind_of_header(line: &str) -> Option<LogKind> {
         start::<FidelityRow>(),
         start::<CalibrationRow>(),
         start::<CleverRow>(),
+        start::<IntervalRow>(),
     ]
     .into_iter()
     .find(|(_, required)| found.starts_with(required))
@@ -150,6 +155,7 @@ pub fn load(
         LogKind::Fidelity => LoadedRows::Fidelity(table.rows()?),
         LogKind::Calibrate => LoadedRows::Calibrate(table.rows()?),
         LogKind::Clever => LoadedRows::Clever(table.rows()?),
+        LogKind::Interval => LoadedRows::Interval(table.rows()?),
         LogKind::Own(kind) => {
             warnings.push(ReportWarning::OwnKind {
                 path: path.into(),
@@ -289,6 +295,7 @@ mod tests {
             (fidelity, LogKind::Fidelity),
             (CalibrationRow::COLUMNS.join("\t"), LogKind::Calibrate),
             (CleverRow::COLUMNS.join("\t"), LogKind::Clever),
+            (IntervalRow::columns(2).join("\t"), LogKind::Interval),
             (attack + "\tmore\r", LogKind::Attack),
             (least.clone(), LogKind::Attack),
         ] {

@@ -33,6 +33,12 @@ pub enum TrainError {
     /// A hyper-parameter makes no sense.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// What is trained is about classes, and the targets are real values.
+    #[error("{what}, and the model predicts real values")]
+    Classes {
+        /// What is about classes.
+        what: &'static str,
+    },
     /// A step was asked of a method whose leg has not begun.
     #[error("the method has no network to learn from: its leg has not begun")]
     NotBegun,
@@ -42,9 +48,9 @@ pub enum TrainError {
     /// Network and data do not belong together.
     #[error("the network takes {network}, the data are {data}")]
     Mismatch {
-        /// Input shape and classes of the network.
+        /// Input shape and outputs of the network.
         network: String,
-        /// Image shape and classes of the data.
+        /// Image shape and targets of the data.
         data: String,
     },
     /// The checkpoint cannot be used.
@@ -89,6 +95,12 @@ impl TrainError {
             Self::Diverged { .. } => Some(
                 "lower the learning rate or lambda, clip gradients at 1, or take more timesteps, \
                  in a new run folder"
+                    .into(),
+            ),
+            Self::Classes { .. } => Some(
+                "real values are learned by baseline or gaussian, and smoothed by heat with the \
+                 l2 fit or by average with the target logits (the outputs as they are), without \
+                 an attack"
                     .into(),
             ),
             Self::Mismatch { .. } => Some("choose the data set the network was made for".into()),

@@ -1,9 +1,9 @@
-//! Clean and noisy accuracy.
+//! Clean and noisy accuracy; of real values, errors.
 
 use std::ops::Range;
 
 use data::{DataError, Dataset, Loader, LoaderOptions};
-use network::{Classify, DeviceError, Noise, NoisyImage};
+use network::{Classify, DeviceError, Images, Noise, NoisyImage};
 
 /// Counts of images whose label is on top, or among the top five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,13 +78,109 @@ pub fn evaluate<C: Classify + ?Sized>(
     dataset: &Dataset,
     noise: Option<&Noise>,
     range: Range<usize>,
-    mut after_batch: impl FnMut(u64),
+    after_batch: impl FnMut(u64),
 ) -> Result<Accuracy, EvaluateError> {
-    let (classes, batch) = (classifier.classes(), classifier.batch());
     let mut accuracy = Accuracy::default();
+    let count = |logits: &[f32], images: &Images, place: usize| {
+        accuracy.count(logits, images.labels[place]);
+    };
+    outputs(classifier, dataset, noise, range, count, after_batch)?;
+    Ok(accuracy)
+}
+
+/// Errors of real values, for each output: sums over images.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ValueErrors {
+    /// All images.
+    pub images: u64,
+    /// Some output is infinite or NaN.
+    pub not_finite: u64,
+    /// Of squared errors.
+    squares: Vec<f64>,
+    /// Of absolute errors.
+    absolute: Vec<f64>,
+    /// Of targets, and of their squares.
+    targets: Vec<[f64; 2]>,
+}
+
+impl ValueErrors {
+    fn count(&mut self, outputs: &[f32], values: &[f32]) {
+        let width = outputs.len();
+        self.squares.resize(width, 0.0);
+        self.absolute.resize(width, 0.0);
+        self.targets.resize(width, [0.0; 2]);
+        self.images += 1;
+        self.not_finite += u64::from(outputs.iter().any(|y| !y.is_finite()));
+        for (output, (&y, &t)) in outputs.iter().zip(values).enumerate() {
+            let (d, t) = (f64::from(y) - f64::from(t), f64::from(t));
+            self.squares[output] += d * d;
+            self.absolute[output] += d.abs();
+            self.targets[output][0] += t;
+            self.targets[output][1] += t * t;
+        }
+    }
+
+    fn n(&self) -> f64 {
+        self.images.max(1) as f64
+    }
+
+    /// The root mean squared error over all outputs.
+    pub fn rmse(&self) -> f64 {
+        let outputs = self.squares.len().max(1) as f64;
+        (self.squares.iter().sum::<f64>() / (outputs * self.n())).sqrt()
+    }
+
+    /// The root mean squared error of an output.
+    pub fn rmse_of(&self, output: usize) -> f64 {
+        (self.squares[output] / self.n()).sqrt()
+    }
+
+    /// The mean absolute error of an output.
+    pub fn mae_of(&self, output: usize) -> f64 {
+        self.absolute[output] / self.n()
+    }
+
+    /// The share of an output's variance that is explained, R^2; `None` where the
+    /// targets do not vary.
+    pub fn explained(&self, output: usize) -> Option<f64> {
+        let [sum, squares] = self.targets[output];
+        let spread = squares - sum * sum / self.n();
+        (spread > 1e-9 * squares).then(|| 1.0 - self.squares[output] / spread)
+    }
+}
+
+/// Errors of a network's real values, as [`evaluate`] does it.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_values<C: Classify + ?Sized>(
+    network: &C,
+    dataset: &Dataset,
+    noise: Option<&Noise>,
+    range: Range<usize>,
+    after_batch: impl FnMut(u64),
+) -> Result<ValueErrors, EvaluateError> {
+    let mut errors = ValueErrors::default();
+    let count = |outputs: &[f32], images: &Images, place: usize| {
+        errors.count(outputs, images.values_of(place));
+    };
+    outputs(network, dataset, noise, range, count, after_batch)?;
+    Ok(errors)
+}
+
+/// Hands out the outputs for each image, with its batch and its place there.
+fn outputs<C: Classify + ?Sized>(
+    classifier: &C,
+    dataset: &Dataset,
+    noise: Option<&Noise>,
+    range: Range<usize>,
+    mut take: impl FnMut(&[f32], &Images, usize),
+    mut after_batch: impl FnMut(u64),
+) -> Result<(), EvaluateError> {
+    let (classes, batch) = (classifier.classes(), classifier.batch());
     let range = range.start..range.end.min(dataset.len());
     if range.is_empty() {
-        return Ok(accuracy);
+        return Ok(());
     }
     let mut logits = vec![0.0; batch * classes];
     let options = LoaderOptions {
@@ -93,6 +189,7 @@ pub fn evaluate<C: Classify + ?Sized>(
     };
     let mut start = options.start_batch * batch;
     let mut loader = Loader::new(dataset, options)?;
+    let mut done = 0;
     while start < range.end {
         let Some(images) = loader.next().transpose()? else {
             break;
@@ -114,12 +211,13 @@ pub fn evaluate<C: Classify + ?Sized>(
                 classifier.noisy_logits(noise, &noisy.collect::<Vec<_>>(), logits)?;
             }
         }
-        for (logits, &label) in logits.chunks_exact(classes).zip(&images.labels[wanted]) {
-            accuracy.count(logits, label);
+        for (logits, place) in logits.chunks_exact(classes).zip(wanted) {
+            take(logits, &images, place);
+            done += 1;
         }
         start += images.len();
-        after_batch(accuracy.images);
+        after_batch(done);
         loader.recycle(images);
     }
-    Ok(accuracy)
+    Ok(())
 }

@@ -24,7 +24,7 @@
 //!     seed: 0,
 //!     load: &|model| Ok(Box::new(Reference::<f32>::new(model))),
 //! };
-//! let trained = train::train(&start, &mut Baseline, &run, &mut Silent)?;
+//! let trained = train::train(&start, &mut Baseline::default(), &run, &mut Silent)?;
 //! assert_ne!(trained.parameters, start.parameters);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -41,7 +41,7 @@ mod schedule;
 mod training;
 
 pub use error::TrainError;
-pub use evaluate::{Accuracy, EvaluateError, evaluate};
+pub use evaluate::{Accuracy, EvaluateError, ValueErrors, evaluate, evaluate_values};
 pub use methods::{Leg, LegContext, Method, Position};
 pub use observer::{EpochReport, Silent, TrainObserver, TrainProgress};
 pub use run::{CHECKPOINT_FILE, EPOCHS_FILE, MODEL_FILE, Run, tidy, train};

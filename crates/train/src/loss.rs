@@ -1,5 +1,6 @@
-//! Losses on logits: value and cotangent, per image.
+//! Losses on logits and on real values: value and cotangent, per image.
 
+use network::Images;
 use network::logits::{argmax, log_softmax};
 
 /// Cross-entropy `-log softmax(z)_y`, averaged over the images: the mean, and
@@ -19,6 +20,70 @@ pub fn cross_entropy(classes: usize, logits: &[f32], labels: &[u32], cotangent: 
         }
     }
     total / images
+}
+
+/// The squared error of real values, each output in units of the variance of its
+/// values, so that no other setting depends on their scale. 1 is what the best
+/// constant scores.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SquaredError {
+    /// One over the variance of each output.
+    weights: Vec<f64>,
+}
+
+impl SquaredError {
+    /// In units of the variances among these images; 1 where there is none to speak
+    /// of.
+    pub fn of(images: &Images) -> Self {
+        let outputs = images.values.len() / images.len().max(1);
+        let deviations = deviations(outputs, &images.values);
+        Self {
+            weights: deviations
+                .iter()
+                .map(|(_, std)| 1.0 / (std * std))
+                .collect(),
+        }
+    }
+
+    /// The mean over images and outputs, and its derivative in `cotangent`.
+    pub fn mean(&self, outputs: &[f32], values: &[f32], cotangent: &mut [f32]) -> f64 {
+        let (width, count) = (self.weights.len(), outputs.len() as f64);
+        let mut total = 0.0;
+        let pairs = outputs.iter().zip(values).zip(cotangent);
+        for (at, ((&y, &t), c)) in pairs.enumerate() {
+            let weight = self.weights[at % width] / count;
+            let d = f64::from(y) - f64::from(t);
+            total += weight * d * d;
+            *c = (2.0 * weight * d) as f32;
+        }
+        total
+    }
+}
+
+/// Mean and standard deviation of each of `outputs` values, one image behind the
+/// other; a deviation of 1 where there is none to speak of.
+pub fn deviations(outputs: usize, values: &[f32]) -> Vec<(f64, f64)> {
+    let of = |output: usize| {
+        let own = || {
+            values
+                .iter()
+                .skip(output)
+                .step_by(outputs)
+                .map(|&v| f64::from(v))
+        };
+        let n = own().count().max(1) as f64;
+        let mean = own().sum::<f64>() / n;
+        let std = (own().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+        (
+            mean,
+            if std > 1e-6 * mean.abs().max(1e-30) {
+                std
+            } else {
+                1.0
+            },
+        )
+    };
+    (0..outputs).map(of).collect()
 }
 
 /// How many images have their label on top.
@@ -48,6 +113,24 @@ mod tests {
             };
             let numeric = (at(1e-3) - at(-1e-3)) / 2e-3;
             assert!((numeric - f64::from(cotangent[i])).abs() < 1e-4);
+        }
+    }
+
+    #[test]
+    fn squared_errors_are_in_units_of_the_values_variance() {
+        let mut images = Images::new(network::Shape::new(1, 1, 1));
+        for index in 0..2 {
+            images.push(index, 0, &[0.0]);
+        }
+        // Variances 4 and 0: the second has no unit.
+        images.values = vec![1.0, 7.0, 5.0, 7.0];
+        let error = SquaredError::of(&images);
+        let outputs = [3.0f32, 7.0, 3.0, 9.0];
+        let mut cotangent = [0.0; 4];
+        let loss = error.mean(&outputs, &images.values, &mut cotangent);
+        assert!((loss - (1.0 + 0.0 + 1.0 + 4.0) / 4.0).abs() < 1e-9);
+        for (got, wanted) in cotangent.iter().zip([0.25, 0.0, -0.25, 1.0]) {
+            assert!((got - wanted).abs() < 1e-6, "{cotangent:?}");
         }
     }
 

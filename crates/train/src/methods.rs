@@ -96,6 +96,12 @@ pub trait Method {
     /// Names of what [`Method::step`] measures; `loss` comes first.
     fn columns(&self) -> &'static [&'static str];
 
+    /// The same of a run on real values: some of the columns, from the first on; or
+    /// what of the method is about classes.
+    fn value_columns(&self) -> Result<&'static [&'static str], &'static str> {
+        Err("the method is about classes")
+    }
+
     /// How many networks are trained one after another.
     fn legs(&self) -> u32 {
         1

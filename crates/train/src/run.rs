@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use data::{Dataset, Loader, LoaderOptions};
-use network::{Executor, Gradients, Graph, Load, Model};
+use data::{Dataset, Loader, LoaderOptions, Targets};
+use network::{Executor, Gradients, Graph, Load, Model, TaskKind};
 use record::TsvWriter;
 
 use crate::checkpoint::{self, State};
 use crate::error::TrainError;
-use crate::evaluate::evaluate;
+use crate::evaluate::{evaluate, evaluate_values};
 use crate::methods::{Leg, LegContext, Method, Position};
 use crate::observer::{EpochReport, TrainObserver, TrainProgress};
 use crate::training::Training;
@@ -30,8 +30,8 @@ pub struct Run<'a> {
     pub folder: &'a Path,
     /// Images to learn from.
     pub train: &'a Dataset,
-    /// Images whose accuracy is logged after each epoch; nothing is selected on
-    /// it.
+    /// Images whose accuracy (of real values: whose error) is logged after each
+    /// epoch; nothing is selected on it.
     pub test: Option<&'a Dataset>,
     /// Epochs, batches, learning rate, ...
     pub training: &'a Training,
@@ -71,6 +71,7 @@ pub fn train(
 ) -> Result<Model, TrainError> {
     run.training.check()?;
     matches(start, run.train)?;
+    let measures = Measures::of(start.info.task, method, run.train)?;
     let images = run.training.images(run.train)?;
     let first = images.images(0..images.len().min(FIRST_IMAGES) as u32)?;
     let stage = LegContext {
@@ -89,7 +90,8 @@ pub fn train(
         }
         let student = method.begin(leg, &model, &stage)?;
         let mut network = (run.load)(&student)?;
-        train_leg(&mut *network, method, (run, &images, leg), observer)?;
+        let here = (run, &images, leg);
+        train_leg(&mut *network, method, here, measures, observer)?;
         model = Model {
             parameters: network.parameters()?,
             ..student
@@ -115,15 +117,58 @@ pub fn tidy(folder: &Path, method: &dyn Method) -> Result<(), TrainError> {
     }
 }
 
+/// What is logged of every epoch.
+#[derive(Clone, Copy)]
+struct Measures {
+    task: TaskKind,
+    /// What steps measure.
+    columns: &'static [&'static str],
+    /// What is measured on test images.
+    test: &'static str,
+    /// Nothing is known about the images.
+    unlabelled: bool,
+}
+
+/// What cannot be measured on images without labels.
+const NEEDS_LABELS: &str = "train_accuracy";
+
+impl Measures {
+    fn of(task: TaskKind, method: &dyn Method, data: &Dataset) -> Result<Self, TrainError> {
+        let (columns, test) = match task {
+            TaskKind::Classification => (method.columns(), "test_accuracy"),
+            TaskKind::Regression => {
+                let columns = method.value_columns();
+                let columns = columns.map_err(|what| TrainError::Classes { what })?;
+                (columns, "test_rmse")
+            }
+        };
+        Ok(Self {
+            task,
+            columns,
+            test,
+            unlabelled: matches!(data.targets(), Targets::Unknown),
+        })
+    }
+
+    fn measure(&self, network: &dyn Executor, test: &Dataset) -> Result<f64, TrainError> {
+        let all = 0..test.len();
+        Ok(match self.task {
+            TaskKind::Classification => evaluate(network, test, None, all, |_| {})?.top1(),
+            TaskKind::Regression => evaluate_values(network, test, None, all, |_| {})?.rmse(),
+        })
+    }
+}
+
 /// One network, from its first step to its last.
 fn train_leg(
     network: &mut dyn Executor,
     method: &mut dyn Method,
     (run, images, leg): (&Run<'_>, &Dataset, Leg),
+    measures: Measures,
     observer: &mut dyn TrainObserver,
 ) -> Result<(), TrainError> {
     let training = run.training;
-    let mut epochs = Epochs::open(run.folder, method.columns(), run.test.is_some())?;
+    let mut epochs = Epochs::open(run.folder, measures, run.test.is_some())?;
     let path = run.folder.join(leg.checkpoint());
     let mut state = match checkpoint::load(&path, network)? {
         Some(state) => {
@@ -144,11 +189,11 @@ fn train_leg(
             (&mut gradients, &mut state),
         )?;
         let test = match run.test {
-            Some(test) => Some(evaluate(network, test, None, 0..test.len(), |_| {})?.top1()),
+            Some(test) => Some(measures.measure(network, test)?),
             None => None,
         };
         let before = leg.number * training.epochs;
-        let report = epochs.append(training, method.columns(), (before, &state), test)?;
+        let report = epochs.append(training, measures, (before, &state), test)?;
         observer.epoch(&report);
         state = State {
             epoch: state.epoch + 1,
@@ -244,10 +289,15 @@ impl State {
 /// Do network and data belong together?
 fn matches(model: &Model, data: &Dataset) -> Result<(), TrainError> {
     let (input, shape, outputs) = (model.graph.input(), data.shape(), model.graph.classes());
-    if input != shape || outputs < data.classes().len() {
+    let (what, wanted, fits) = match data.targets() {
+        Targets::Classes { names, .. } => ("classes", names.len(), names.len() <= outputs),
+        Targets::Values { names, .. } => ("values", names.len(), names.len() == outputs),
+        Targets::Unknown => ("values", outputs, true),
+    };
+    if input != shape || !fits {
         return Err(TrainError::Mismatch {
-            network: format!("{input} and has {outputs} classes"),
-            data: format!("{shape} with {} classes", data.classes().len()),
+            network: format!("{input} and has {outputs} {what}"),
+            data: format!("{shape} with {wanted} {what}"),
         });
     }
     Ok(())
@@ -288,10 +338,10 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn open(folder: &Path, columns: &[&'static str], test: bool) -> Result<Self, TrainError> {
+    fn open(folder: &Path, measures: Measures, test: bool) -> Result<Self, TrainError> {
         let mut names = vec!["epoch", "lr"];
-        names.extend(columns);
-        names.extend(test.then_some("test_accuracy"));
+        names.extend(measures.columns);
+        names.extend(test.then_some(measures.test));
         names.push("seconds");
         let (writer, found) = TsvWriter::open(&folder.join(EPOCHS_FILE), &names)?;
         let rows = found.table.lines().count();
@@ -302,15 +352,19 @@ impl Epochs {
     fn append(
         &mut self,
         training: &Training,
-        columns: &[&'static str],
+        measures: Measures,
         (before, state): (u32, &State),
         test: Option<f64>,
     ) -> Result<EpochReport, TrainError> {
         let epoch = before + state.epoch + 1;
         let means = state.sums.iter().map(|sum| sum / state.images as f64);
         let mut values = vec![("lr", training.rate(f64::from(state.epoch)))];
-        values.extend(columns.iter().copied().zip(means));
-        values.extend(test.map(|t| ("test_accuracy", t)));
+        let columns = measures.columns.iter().copied();
+        values.extend(columns.zip(means).map(|(name, mean)| match name {
+            NEEDS_LABELS if measures.unlabelled => (name, f64::NAN),
+            _ => (name, mean),
+        }));
+        values.extend(test.map(|t| (measures.test, t)));
         values.push(("seconds", state.seconds));
         if self.rows < epoch as usize {
             let numbers = values.iter().map(|(_, v)| record::format_number(*v));

@@ -50,6 +50,7 @@ fn the_process_does_not_grow_with_kappa() {
         indices: (0..images).collect(),
         pixels: noise.draw(0, 0, images as usize * len),
         labels: vec![0; images as usize],
+        values: vec![],
     };
     let mut student = load(&model).unwrap();
     let mut gradients = student.gradients().unwrap();

@@ -83,6 +83,7 @@ pub fn images_for(
         pixels: pixels.to_vec(),
         indices: indices.to_vec(),
         labels: labels.to_vec(),
+        values: vec![],
     }
 }
 

@@ -5,3 +5,4 @@ mod common;
 mod goldens;
 mod linear;
 mod properties;
+mod values;

@@ -6,6 +6,7 @@
 //! | [`binomial_test`] | two-sided exact test of p = 1/2 | as in PREDICT of Cohen et al., ICML 2019 |
 //! | [`ConfidenceSequence`] | bounds that hold at every sample size at once | Robbins, Ann. Math. Stat. 41 (1970); see there |
 //! | [`BetaMixture`] | what is expected of a probability before any draw | see there |
+//! | [`quantile_rank`] | an exact bound on a quantile by order statistics | Thompson, Ann. Math. Stat. 7 (1936) |
 //! | [`MeanBound`] | a bound on the mean of draws from [0, 1] | Waudby-Smith and Ramdas, JRSS B (2024) |
 //! | [`normal_cdf`], [`normal_quantile`] | Phi and its inverse | the `libm` and `statrs` crates |
 //! | [`high_probability_accuracy`] | accuracy over a data set despite alpha | Cohen et al., appendix D |
@@ -112,6 +113,31 @@ pub fn binomial_upper_tail(a: u64, n: u64, p: f64) -> f64 {
     } else {
         beta::regularised(a as f64, (n - a + 1) as f64, p)
     }
+}
+
+/// The largest i for which the i-th smallest of `n` draws is at most the `q`-quantile
+/// of what they are drawn from, `inf {y : P(X <= y) >= q}`, except with probability at
+/// most `alpha`; 0: there is none.
+///
+/// It is not if fewer than i draws are at most the quantile, each of which is with
+/// probability q or more: `P(Binomial(n, q) < i)`. By symmetry the i-th largest is at
+/// least the (1-q)-quantile.
+///
+/// # Panics
+/// If `q` is not between 0 and 1.
+pub fn quantile_rank(n: u64, q: f64, alpha: f64) -> u64 {
+    // P(Binomial(n, q) < i) as an upper tail, which keeps its digits.
+    let fails = |i: u64| binomial_upper_tail(n - i + 1, n, 1.0 - q);
+    let (mut good, mut bad) = (0, n + 1);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if fails(middle) <= alpha {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    good
 }
 
 /// A lower bound, true with probability at least `1 - rho`, on the certified

@@ -6,6 +6,7 @@ mod clever;
 mod common;
 mod exact;
 mod fidelity;
+mod interval;
 mod lbound;
 mod norms;
 mod oracle;

@@ -1,4 +1,4 @@
-//! `heatsmooth eval`: clean and noisy accuracy.
+//! `heatsmooth eval`: clean and noisy accuracy; of real values, errors.
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -34,7 +34,7 @@ fn command_line(command: Command) -> Command {
             "Clean and noisy accuracy of a model, top-1 and top-5\n\n\
              Of a deterministic model that stores a noise level, or with --sigma, also how many \
              images are right with a one-pass radius of at least r, and with a calibrated one \
-             if the model is calibrated.",
+             if the model is calibrated. Of a model of real values, its errors.",
         )
         .args(options::arguments(&own_fields(), None))
         .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use heatsmooth::network::Summary;
 use heatsmooth::settings::Settings as _;
-use heatsmooth::{ModelSource, Registry, Weights, calibrated_guarantee};
+use heatsmooth::{ModelSource, Registry, TaskKind, Weights, calibrated_guarantee};
 use serde_json::json;
 
 use super::measure::{WEIGHTS, read};
@@ -103,11 +103,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
             graph.input()
         )),
     );
-    let classes = match info.classes.len() {
+    let outputs = match info.classes.len() {
         0 => graph.classes().to_string(),
         _ => format!("{}: {}", graph.classes(), shorten(&info.classes)),
     };
-    line("classes", Some(classes));
+    let name = match info.task {
+        TaskKind::Classification => "classes",
+        TaskKind::Regression => "real values",
+    };
+    line(name, Some(outputs));
     for (name, value) in &info.hyper_parameters {
         text += &format!("  {name} = {value}\n");
     }

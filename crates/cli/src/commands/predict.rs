@@ -31,9 +31,9 @@ fn own_fields() -> Vec<Field> {
 
 fn command_line(command: Command) -> Command {
     let command = command
-        .about("Class, probability and one-pass radius for image files")
+        .about("Class, probability and one-pass radius, or real values, for image files")
         .long_about(
-            "Class, probability and one-pass radius for image files\n\n\
+            "Class, probability and one-pass radius, or real values, for image files\n\n\
              The one-pass radius sigma * Phi^-1(p1) and the L-bound radius sigma * sqrt(pi/2) * \
              (p1 - p2) are approximate: they hold if the model is exactly a Gaussian average at \
              sigma. Of a calibrated model the radius that may be promised is shown too. With \

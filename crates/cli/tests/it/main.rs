@@ -14,4 +14,5 @@ mod kill;
 mod makings;
 mod norms;
 mod own_model;
+mod regression;
 mod workspace;

@@ -5,3 +5,4 @@ mod catalogue;
 mod folder;
 mod idx;
 mod loader;
+mod values;

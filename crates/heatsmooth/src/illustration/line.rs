@@ -178,7 +178,12 @@ pub fn train(
         trained
     };
     let start = bumps(settings.seed)?;
-    let f = go(&start, &mut Baseline, "f0", &settings.first_training())?;
+    let f = go(
+        &start,
+        &mut Baseline::default(),
+        "f0",
+        &settings.first_training(),
+    )?;
     let mut heat = Heat::new(settings.sigma_in_pixels(), settings.heat())?;
     go(&f, &mut heat, "heat", &settings.timestep_training())?;
     let mut models = vec![f];

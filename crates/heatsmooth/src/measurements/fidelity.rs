@@ -6,7 +6,7 @@ use certify::{
     AtLevel, Closeness, Fidelity, FidelityDistances, FidelityOutcome, FidelityParams,
     FidelitySummary, fidelity_all,
 };
-use network::{Distribution, Executor, Images};
+use network::{Distribution, Executor, Images, TaskKind};
 use record::{FidelityLevel, FidelityRow, Guarantee, LevelDistance, ModelId, SmoothingId};
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ use crate::subject::Subject;
 /// distance for f itself, and the sigma at which it fits best.
 pub struct Compared {
     plan: Fidelity,
+    task: TaskKind,
     reference: ModelId,
     f: Box<dyn Executor>,
 }
@@ -43,6 +44,7 @@ impl Compared {
                 distribution,
                 ..params.plan(sigma, seed)
             },
+            task: subject.task(),
             reference: model_id(&loaded, &reference.path),
             f: load(&subject.device, &loaded)?,
         })
@@ -78,7 +80,11 @@ impl Measurement for Compared {
     }
 
     fn settings(&self) -> Value {
-        json!({"samples": self.plan.samples, "levels": self.plan.levels})
+        let mut settings = json!({"samples": self.plan.samples, "levels": self.plan.levels});
+        if self.task == TaskKind::Regression {
+            settings["task"] = json!(self.task);
+        }
+        settings
     }
 
     fn reference(&self) -> Option<ModelId> {
@@ -86,7 +92,11 @@ impl Measurement for Compared {
     }
 
     fn columns(&self) -> Vec<String> {
-        FidelityRow::columns(&self.plan.all_levels())
+        let levels = self.plan.all_levels();
+        match self.task {
+            TaskKind::Classification => FidelityRow::columns(&levels),
+            TaskKind::Regression => FidelityRow::value_columns(&levels),
+        }
     }
 
     fn check(&self, _: &Subject) -> Result<(), Error> {
@@ -120,7 +130,13 @@ impl Measurement for Compared {
         _: &mut dyn FnMut(&str),
     ) -> Result<(), Error> {
         let (v, f) = (&*subject.network, &*self.f);
-        let mut observer = |outcome: FidelityOutcome| write(row(&outcome, &self.plan));
+        let mut observer = |outcome: FidelityOutcome| {
+            let row = row(&outcome, &self.plan);
+            write(match self.task {
+                TaskKind::Classification => row,
+                TaskKind::Regression => of_values(row),
+            })
+        };
         Ok(fidelity_all(
             v,
             f,
@@ -137,10 +153,12 @@ impl Measurement for Compared {
         for row in rows {
             summary.add(&outcome(row));
         }
+        let classes = self.task == TaskKind::Classification;
         AverageFigures {
+            task: self.task,
             logits: summary.logits(),
-            probabilities: summary.probabilities(),
-            votes: summary.votes(),
+            probabilities: classes.then(|| summary.probabilities()).flatten(),
+            votes: classes.then(|| summary.votes()).flatten(),
         }
     }
 }
@@ -161,11 +179,11 @@ fn row(outcome: &FidelityOutcome, plan: &Fidelity) -> FidelityRow {
     });
     FidelityRow {
         idx: outcome.index.into(),
-        label: outcome.label as u32,
+        label: Some(outcome.label as u32),
         v_distance: own.logits.v,
         f_distance: own.logits.f,
         standard_error: own.logits.standard_error,
-        agree: own.logits.v_agrees,
+        agree: Some(own.logits.v_agrees),
         levels: levels.collect(),
         f_agree: Some(own.logits.f_agrees),
         p_f_distance: own.probabilities.f,
@@ -174,6 +192,30 @@ fn row(outcome: &FidelityOutcome, plan: &Fidelity) -> FidelityRow {
         votes_f_distance: own.votes.f,
         votes_agree: Some(own.votes.v_agrees),
         votes_f_agree: Some(own.votes.f_agrees),
+    }
+}
+
+/// Real values have no classes, probabilities or votes.
+fn of_values(row: FidelityRow) -> FidelityRow {
+    let nothing = LevelDistance {
+        v_distance: f64::NAN,
+        standard_error: f64::NAN,
+        step: f64::NAN,
+    };
+    let levels = row.levels.iter().map(|level| FidelityLevel {
+        probabilities: nothing,
+        votes: nothing,
+        ..*level
+    });
+    FidelityRow {
+        idx: row.idx,
+        label: None,
+        v_distance: row.v_distance,
+        f_distance: row.f_distance,
+        standard_error: row.standard_error,
+        agree: None,
+        levels: levels.collect(),
+        ..FidelityRow::default()
     }
 }
 
@@ -194,7 +236,7 @@ fn outcome(row: &FidelityRow) -> FidelityOutcome {
         logits: distances(
             &level.logits,
             row.f_distance,
-            [row.agree, flag(row.f_agree)],
+            [flag(row.agree), flag(row.f_agree)],
         ),
         probabilities: distances(
             &level.probabilities,
@@ -209,7 +251,7 @@ fn outcome(row: &FidelityRow) -> FidelityOutcome {
     };
     FidelityOutcome {
         index: row.idx as u32,
-        label: row.label as usize,
+        label: row.label.unwrap_or_default() as usize,
         levels: row.levels.iter().map(at).collect(),
         seconds: 0.0,
     }
@@ -218,7 +260,9 @@ fn outcome(row: &FidelityRow) -> FidelityOutcome {
 /// What distances to the average come to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AverageFigures {
-    /// Of logits.
+    /// What the outputs are.
+    pub task: TaskKind,
+    /// Of logits, or of real values.
     pub logits: Option<Closeness>,
     /// Of softmax outputs.
     pub probabilities: Option<Closeness>,
@@ -232,14 +276,20 @@ const CONFIDENCE: f64 = 0.95;
 impl Figures for AverageFigures {
     fn to_json(&self) -> Value {
         let numbers = |c: Closeness| {
-            json!({
+            let mut all = json!({
                 "v_distance": c.v, "f_distance": c.f, "gap_closed": c.closed,
                 "gap_closed_interval": c.closed_interval(),
-                "agreement": c.v_agreement,
-                "agreement_at_least": c.agreement_at_least(CONFIDENCE),
                 "effective_sigma": c.effective_sigma.map(|e| e.sigma),
-            })
+            });
+            if self.task == TaskKind::Classification {
+                all["agreement"] = json!(c.v_agreement);
+                all["agreement_at_least"] = json!(c.agreement_at_least(CONFIDENCE));
+            }
+            all
         };
+        if self.task == TaskKind::Regression {
+            return json!({"values": self.logits.map(numbers)});
+        }
         json!({
             "logits": self.logits.map(numbers), "probabilities": self.probabilities.map(numbers),
             "votes": self.votes.map(numbers), "confidence": CONFIDENCE,
@@ -253,17 +303,24 @@ impl Figures for AverageFigures {
                 None => "unknown".into(),
             };
             let [low, high] = c.closed_interval().map(|end| 100.0 * end);
+            let class = match self.task {
+                TaskKind::Classification => format!("same class {}; ", percent(c.v_agreement)),
+                TaskKind::Regression => String::new(),
+            };
             format!(
                 "  {space}: v is {:.4} from the average of f, f itself {:.4}: {} of the gap \
-                 closed ({low:.1} to {high:.1}); same class {}; effective sigma {sigma}\n",
+                 closed ({low:.1} to {high:.1}); {class}effective sigma {sigma}\n",
                 c.v,
                 c.f,
                 percent(c.closed),
-                percent(c.v_agreement),
             )
         };
+        let outputs = match self.task {
+            TaskKind::Classification => "logits",
+            TaskKind::Regression => "values",
+        };
         let spaces = [
-            ("logits", &self.logits),
+            (outputs, &self.logits),
             ("probabilities", &self.probabilities),
             ("votes", &self.votes),
         ];

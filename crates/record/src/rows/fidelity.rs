@@ -11,8 +11,8 @@ use crate::{LogKind, format_number};
 pub struct FidelityRow {
     /// The image.
     pub idx: u64,
-    /// Its class.
-    pub label: u32,
+    /// Its class; `None` for real values.
+    pub label: Option<u32>,
     /// ||v(x) - average of f at x||.
     pub v_distance: f64,
     /// ||f(x) - average of f at x||: what no smoothing at all scores.
@@ -20,8 +20,8 @@ pub struct FidelityRow {
     /// Monte-Carlo error of the average: its expected distance from the exact
     /// one; NaN: not recorded.
     pub standard_error: f64,
-    /// Whether v(x) and the average choose the same class.
-    pub agree: bool,
+    /// Whether v(x) and the average choose the same class; `None` for real values.
+    pub agree: Option<bool>,
     /// The same distance for averages at other sigmas, from which the sigma that
     /// fits v best is found; in the order of the log's columns.
     pub levels: Vec<FidelityLevel>,
@@ -71,11 +71,11 @@ impl Default for FidelityRow {
     fn default() -> Self {
         Self {
             idx: 0,
-            label: 0,
+            label: Some(0),
             v_distance: 0.0,
             f_distance: 0.0,
             standard_error: f64::NAN,
-            agree: false,
+            agree: Some(false),
             levels: Vec::new(),
             f_agree: None,
             p_f_distance: f64::NAN,
@@ -91,12 +91,21 @@ impl Default for FidelityRow {
 impl FidelityRow {
     /// The columns of a log whose rows have these levels, in this order.
     pub fn columns(sigmas: &[f64]) -> Vec<String> {
+        let (_, end) = Self::COLUMNS.split_at(Self::REQUIRED);
+        Self::columns_in(&SPACES, sigmas, end)
+    }
+
+    /// The same for real values: they have neither probabilities nor classes.
+    pub fn value_columns(sigmas: &[f64]) -> Vec<String> {
+        Self::columns_in(&SPACES[..1], sigmas, &[])
+    }
+
+    fn columns_in(spaces: &[&str], sigmas: &[f64], end: &[&str]) -> Vec<String> {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let (start, end) = Self::COLUMNS.split_at(Self::REQUIRED);
-        let mut columns: Vec<String> = own(start);
+        let mut columns: Vec<String> = own(&Self::COLUMNS[..Self::REQUIRED]);
         for &sigma in sigmas {
             let at = format_number(sigma);
-            columns.extend(SPACES.iter().flat_map(|space| level_columns(space, &at)));
+            columns.extend(spaces.iter().flat_map(|space| level_columns(space, &at)));
         }
         columns.extend::<Vec<String>>(own(end));
         columns
@@ -174,11 +183,11 @@ impl Row for FidelityRow {
     fn read(cells: &Cells<'_>) -> Result<Self, CellError> {
         Ok(Self {
             idx: cells.integer("idx")?,
-            label: cells.integer("label")?,
+            label: cells.integer_or_none("label")?,
             v_distance: cells.at_least_zero("v_distance")?,
             f_distance: cells.at_least_zero("f_distance")?,
             standard_error: cells.number("standard_error")?,
-            agree: cells.flag("agree")?,
+            agree: cells.flag_or_none("agree")?,
             levels: read_levels(cells)?,
             f_agree: cells.flag_or_none("f_agree")?,
             p_f_distance: cells.number("p_f_distance")?,
@@ -192,11 +201,11 @@ impl Row for FidelityRow {
 
     fn write(&self, line: &mut Line<'_>) {
         line.integer("idx", self.idx);
-        line.integer("label", self.label);
+        line.integer_or_none("label", self.label);
         line.number("v_distance", self.v_distance);
         line.number("f_distance", self.f_distance);
         line.number("standard_error", self.standard_error);
-        line.flag("agree", self.agree);
+        line.flag_or_none("agree", self.agree);
         for level in &self.levels {
             let at = format_number(level.sigma);
             level.logits.write(line, "", &at);

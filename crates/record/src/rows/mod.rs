@@ -6,6 +6,7 @@ mod cells;
 mod certify;
 mod clever;
 mod fidelity;
+mod interval;
 mod lbound;
 
 pub use attack::AttackRow;
@@ -14,6 +15,7 @@ pub use cells::{CellError, Cells, Line};
 pub use certify::CertifyRow;
 pub use clever::CleverRow;
 pub use fidelity::{FidelityLevel, FidelityRow, LevelDistance};
+pub use interval::{IntervalRow, OutputInterval};
 pub use lbound::LboundRow;
 
 use crate::LogKind;

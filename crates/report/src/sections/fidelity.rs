@@ -115,7 +115,13 @@ fn gap_closed(
     closed.is_finite().then_some(closed)
 }
 
+/// Whether a log is about real values, which have no classes.
+fn of_values(log: &LoadedLog) -> bool {
+    rows(log).iter().all(|row| row.agree.is_none())
+}
+
 fn table(group: &Group<'_>) -> Table {
+    let share = |flag: Option<bool>| flag.map_or(f64::NAN, |is| f64::from(u8::from(is)));
     let row = |(log, name): (&&LoadedLog, &String)| {
         let v = mean_of(log, |row| row.v_distance);
         let f = mean_of(log, |row| row.f_distance);
@@ -135,15 +141,15 @@ fn table(group: &Group<'_>) -> Table {
                 |row| row.votes_f_distance,
             )),
             Cell::number(mean_of(log, |row| row.standard_error)),
-            Cell::number(mean_of(log, |row| f64::from(u8::from(row.agree)))),
-            Cell::number(mean_of(log, |row| {
-                row.votes_agree
-                    .map_or(f64::NAN, |same| f64::from(u8::from(same)))
-            })),
+            Cell::number(mean_of(log, |row| share(row.agree))),
+            Cell::number(mean_of(log, |row| share(row.votes_agree))),
             Cell::number(best_sigma(log)),
             Cell::Number(log.len() as f64),
         ]
     };
+    if group.logs.iter().all(|log| of_values(log)) {
+        return value_table(group);
+    }
     Table {
         id: format!("fidelity-{}", group.slug),
         title: format!("Distance to the {} average of f: {}", words(noise(group)), group.title),
@@ -166,6 +172,43 @@ fn table(group: &Group<'_>) -> Table {
             Column::new("MC error", Format::Short, Best::None),
             Column::new("agreement", Format::Percent, Best::High),
             Column::new("same class as g", Format::Percent, Best::High),
+            Column::new("best σ", Format::Plain, Best::None),
+            Column::new("images", Format::Fixed(0), Best::None),
+        ],
+        rows: group.logs.iter().zip(&group.names).map(row).collect(),
+    }
+}
+
+/// The same for real values: nothing about classes.
+fn value_table(group: &Group<'_>) -> Table {
+    let row = |(log, name): (&&LoadedLog, &String)| {
+        vec![
+            Cell::Text(name.clone()),
+            Cell::number(mean_of(log, |row| row.v_distance)),
+            Cell::number(mean_of(log, |row| row.f_distance)),
+            Cell::number(gap_closed(log, |level| level.logits, |row| row.f_distance)),
+            Cell::number(mean_of(log, |row| row.standard_error)),
+            Cell::number(best_sigma(log)),
+            Cell::Number(log.len() as f64),
+        ]
+    };
+    Table {
+        id: format!("fidelity-{}", group.slug),
+        title: format!("Distance to the Gaussian average of f: {}", group.title),
+        caption:
+            "Mean over images of the distance of the outputs to the average of f under noise: \
+                  of v and of f itself; how much (%) of the gap between f and its average v closes \
+                  (100: v is the average; root mean squares, Monte-Carlo error subtracted); the \
+                  Monte-Carlo error of the average; and the σ, of those tried, whose average v is \
+                  closest to."
+                .into(),
+        guarantee: group.guarantee(),
+        columns: vec![
+            Column::text("model"),
+            Column::new("v", Format::Short, Best::Low),
+            Column::new("f", Format::Short, Best::None),
+            Column::new("gap closed", Format::Percent, Best::High),
+            Column::new("MC error", Format::Short, Best::None),
             Column::new("best σ", Format::Plain, Best::None),
             Column::new("images", Format::Fixed(0), Best::None),
         ],

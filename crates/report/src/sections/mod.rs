@@ -11,6 +11,7 @@ pub mod compare;
 pub mod distances;
 pub mod envelope;
 pub mod fidelity;
+pub mod intervals;
 pub mod probabilities;
 pub mod records;
 pub mod refuted;

@@ -11,8 +11,9 @@ use crate::names::{method_name, tell_apart};
 use crate::{ReportError, ReportWarning};
 
 /// What is worth a figure, by words in the column's name.
-const DRAWN: [&str; 7] = [
+const DRAWN: [&str; 8] = [
     "loss",
+    "rmse",
     "acc",
     "fit",
     "penalty",

@@ -259,11 +259,11 @@ fn fidelity(run: &Path, images: u64) {
         };
         FidelityRow {
             idx,
-            label: image(idx).0,
+            label: Some(image(idx).0),
             v_distance: v,
             f_distance: 1.6 + 0.8 * random.normal().abs(),
             standard_error: 0.02,
-            agree: random.uniform() < 0.9,
+            agree: Some(random.uniform() < 0.9),
             levels: sigmas
                 .iter()
                 .map(|&sigma| FidelityLevel {

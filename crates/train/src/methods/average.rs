@@ -5,7 +5,7 @@ use network::{Executor, Gradients, Images, Mode, Model, NoisyImage, Purpose};
 use serde_json::Value;
 use settings::{SettingError, choices, settings};
 
-use super::heat::head::{Head, Headed};
+use super::heat::head::Headed;
 use super::heat::{Fit, Heat, HeatParams, Start, agreement};
 use super::inputs::{InnerAttackParams, Inputs};
 use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share, widths};
@@ -56,8 +56,9 @@ settings! {
     /// Its exact minimiser is `v(x) = E f(x + eta)`, whatever the number of draws, and
     /// whatever the distribution of the noise.
     pub struct AverageParams {
-        /// What is averaged: logits, probabilities, or votes (the share of the
-        /// noise for which f chooses each class).
+        /// What is averaged: logits (the outputs as they are; all that real values
+        /// have), probabilities, or votes (the share of the noise for which f
+        /// chooses each class).
         target: AverageOf = AverageOf::Probabilities,
         /// Noisy teacher passes an image and step.
         draws: u32 = 4,
@@ -201,7 +202,8 @@ impl Average {
         }
         let draws = f64::from(self.params.draws);
         let mean = mean.iter().map(|sum| (sum / draws) as f32);
-        Ok(Rows::new(classes, mean.collect()))
+        let mean = Rows::new(classes, mean.collect());
+        Ok(self.heat.head().outputs(mean))
     }
 
     /// How many draws with the noise as it is, and how many with its mirror image.
@@ -220,6 +222,16 @@ impl Average {
 impl Method for Average {
     fn columns(&self) -> &'static [&'static str] {
         &["loss", "fit", "penalty", "agreement", "train_accuracy"]
+    }
+
+    fn value_columns(&self) -> Result<&'static [&'static str], &'static str> {
+        if self.params.target != AverageOf::Logits {
+            return Err("the average is one of probabilities or votes");
+        }
+        if self.attack.attack.is_some() {
+            return Err("the attack on the student looks for another class");
+        }
+        Ok(&["loss", "fit", "penalty"])
     }
 
     /// The student can do more than its teacher. A last batch norm without a scale
@@ -260,7 +272,7 @@ impl Method for Average {
         let x = inputs.into_rows();
         let headed = Headed {
             network: &*student,
-            head: Head::Logits,
+            head: self.heat.head(),
         };
         let per_image = self.heat.per_image(images.len());
         let fit = |v: &Rows| self.params.target.distance(v, &target, per_image);
@@ -273,7 +285,8 @@ impl Method for Average {
         let agreement = agreement(&terms.v, &target);
         self.heat.watch(classes, (loss, agreement), position.step)?;
         let right = loss::correct(classes, terms.v.values(), &images.labels) as f64 / count;
-        Ok(vec![loss, terms.distance, terms.penalty, agreement, right])
+        let all = vec![loss, terms.distance, terms.penalty, agreement, right];
+        Ok(self.heat.measured(all, 3))
     }
 
     fn save(&self) -> Value {

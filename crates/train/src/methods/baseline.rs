@@ -1,18 +1,35 @@
-//! Cross-entropy on clean images.
+//! Cross-entropy on clean images; of real values, the squared error.
 
-use network::{Executor, Gradients, Images, Mode};
+use network::{Executor, Gradients, Images, Mode, Model};
 
-use super::{Method, Position};
+use super::{Leg, LegContext, Method, Position};
 use crate::error::TrainError;
-use crate::loss;
+use crate::loss::{self, SquaredError};
 
-/// The undefended baseline: `mean of -log softmax(f(x))_y`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Baseline;
+/// The undefended baseline: `mean of -log softmax(f(x))_y`, or the mean of
+/// `(f(x) - y)^2` in units of the variance of y.
+#[derive(Clone, Debug, Default)]
+pub struct Baseline {
+    error: SquaredError,
+}
 
 impl Method for Baseline {
     fn columns(&self) -> &'static [&'static str] {
         &["loss", "train_accuracy"]
+    }
+
+    fn value_columns(&self) -> Result<&'static [&'static str], &'static str> {
+        Ok(&["loss"])
+    }
+
+    fn begin(
+        &mut self,
+        _: Leg,
+        previous: &Model,
+        stage: &LegContext<'_>,
+    ) -> Result<Model, TrainError> {
+        self.error = SquaredError::of(stage.images);
+        Ok(previous.clone())
     }
 
     fn step(
@@ -22,8 +39,27 @@ impl Method for Baseline {
         _: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
-        cross_entropy_step(network, &images.pixels, &images.labels, gradients)
+        target_step(network, &images.pixels, (images, &self.error), gradients)
     }
+}
+
+/// One step towards the targets of some images, at `pixels` made from them: by
+/// cross-entropy where they are classes, else by the squared error.
+pub(super) fn target_step(
+    network: &mut dyn Executor,
+    pixels: &[f32],
+    (images, error): (&Images, &SquaredError),
+    gradients: &mut Gradients,
+) -> Result<Vec<f64>, TrainError> {
+    if images.values.is_empty() {
+        return cross_entropy_step(network, pixels, &images.labels, gradients);
+    }
+    let (outputs, tape) = network.forward(pixels, Mode::Train)?;
+    let mut cotangent = vec![0.0; outputs.len()];
+    let loss = error.mean(&outputs, &images.values, &mut cotangent);
+    network.parameter_gradient(&tape, &cotangent, gradients)?;
+    network.update_running_statistics(&tape)?;
+    Ok(vec![loss])
 }
 
 /// One cross-entropy step on the given images: forward, backward, running

@@ -1,18 +1,21 @@
-//! Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al. 2019).
+//! Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al. 2019); of real
+//! values, the squared error.
 
-use network::{Executor, Gradients, Images};
+use network::{Executor, Gradients, Images, Model};
 use settings::SettingError;
 
-use super::baseline::cross_entropy_step;
-use super::{Method, Position, TrainingNoise, noisy_copies};
+use super::baseline::target_step;
+use super::{Leg, LegContext, Method, Position, TrainingNoise, noisy_copies};
 use crate::error::TrainError;
+use crate::loss::SquaredError;
 
 /// `mean of -log softmax(f(x + eta))_y` with fresh `eta ~ N(0, sigma^2 I)`, or noise
 /// of another distribution, for every image in every epoch; noisy pixels are not
 /// clipped.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Gaussian {
     noise: TrainingNoise,
+    error: SquaredError,
 }
 
 impl Gaussian {
@@ -24,13 +27,28 @@ impl Gaussian {
     pub fn new(noise: impl Into<TrainingNoise>) -> Result<Self, SettingError> {
         let noise = noise.into();
         noise.check()?;
-        Ok(Self { noise })
+        let error = SquaredError::default();
+        Ok(Self { noise, error })
     }
 }
 
 impl Method for Gaussian {
     fn columns(&self) -> &'static [&'static str] {
         &["loss", "train_accuracy"]
+    }
+
+    fn value_columns(&self) -> Result<&'static [&'static str], &'static str> {
+        Ok(&["loss"])
+    }
+
+    fn begin(
+        &mut self,
+        _: Leg,
+        previous: &Model,
+        stage: &LegContext<'_>,
+    ) -> Result<Model, TrainError> {
+        self.error = SquaredError::of(stage.images);
+        Ok(previous.clone())
     }
 
     fn step(
@@ -41,6 +59,6 @@ impl Method for Gaussian {
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
         let noisy = noisy_copies(network, images, self.noise, position)?;
-        cross_entropy_step(network, &noisy, &images.labels, gradients)
+        target_step(network, &noisy, (images, &self.error), gradients)
     }
 }

@@ -7,11 +7,11 @@ mod watch;
 pub use fit::Fit;
 
 use network::logits::argmax;
-use network::{Executor, Gradients, Images, Mode, Model, Noise, Purpose, Tape};
+use network::{Executor, Gradients, Images, Mode, Model, Noise, Purpose, Tape, TaskKind};
 use serde_json::Value;
 use settings::{SettingError, choices, settings};
 
-use self::head::Headed;
+use self::head::{Head, Headed};
 use self::watch::Watch;
 use super::inputs::{InnerAttackParams, Inputs};
 use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share};
@@ -112,8 +112,14 @@ pub struct Heat {
     variance: f64,
     /// Which statistics the student's batch norms use while it learns.
     pub(super) norms: Mode,
+    /// What is smoothed of networks.
+    head: Head,
+    task: TaskKind,
     watch: Watch,
 }
+
+/// What is measured of real values.
+const VALUE_COLUMNS: [&str; 4] = ["loss", "fit", "penalty", "jacobian"];
 
 /// What one step came to: the terms of J, and what they were computed from.
 pub(super) struct Terms {
@@ -156,6 +162,8 @@ impl Heat {
             teacher: None,
             variance: 1.0,
             norms: Mode::Train,
+            head: Head::Logits,
+            task: TaskKind::Classification,
             watch: Watch::default(),
         }
     }
@@ -165,6 +173,19 @@ impl Heat {
         self.teacher.as_deref().ok_or(TrainError::NotBegun)
     }
 
+    /// What is smoothed of networks.
+    pub(super) fn head(&self) -> Head {
+        self.head.clone()
+    }
+
+    /// So many of the columns are measured: those behind are about classes.
+    pub(super) fn measured(&self, mut all: Vec<f64>, of_values: usize) -> Vec<f64> {
+        if self.task == TaskKind::Regression {
+            all.truncate(of_values);
+        }
+        all
+    }
+
     /// Watches over a step.
     pub(super) fn watch(
         &mut self,
@@ -172,6 +193,11 @@ impl Heat {
         (loss, agreement): (f64, f64),
         step: u64,
     ) -> Result<(), TrainError> {
+        let agreement = match self.task {
+            TaskKind::Classification => agreement,
+            // Real values have no class to lose.
+            TaskKind::Regression => 1.0,
+        };
         let start = (self.params.start, classes);
         self.watch.see(start, (loss, agreement), step)
     }
@@ -269,6 +295,16 @@ impl Method for Heat {
         ]
     }
 
+    fn value_columns(&self) -> Result<&'static [&'static str], &'static str> {
+        if self.params.fit != Fit::L2 {
+            return Err("the fits kl and l2-prob compare probabilities");
+        }
+        if self.attack.attack.is_some() {
+            return Err("the attack on the student looks for another class");
+        }
+        Ok(&VALUE_COLUMNS)
+    }
+
     fn legs(&self) -> u32 {
         self.params.timesteps
     }
@@ -284,14 +320,22 @@ impl Method for Heat {
         stage: &LegContext<'_>,
     ) -> Result<Model, TrainError> {
         let teacher = (stage.load)(previous)?;
-        let head = self.params.fit.head();
-        self.variance = if self.params.scale_free {
-            let network = &*teacher;
+        self.head = self.params.fit.head();
+        self.task = previous.info.task;
+        self.variance = 1.0;
+        if self.params.scale_free {
+            let (network, head) = (&*teacher, self.head());
             let outputs = Headed { network, head }.outputs(&stage.images.pixels)?;
-            variance(outputs.values())
-        } else {
-            1.0
-        };
+            match self.task {
+                TaskKind::Classification => self.variance = variance(outputs.values()),
+                // Every value has a unit of its own.
+                TaskKind::Regression => {
+                    let spreads = loss::deviations(network.classes(), outputs.values());
+                    let factors = spreads.iter().map(|(_, std)| (1.0 / std) as f32);
+                    self.head = Head::Scaled(factors.collect());
+                }
+            }
+        }
         self.teacher = Some(teacher);
         self.watch = Watch::default();
         Ok(match self.params.start {
@@ -317,7 +361,7 @@ impl Method for Heat {
         let fit = self.params.fit;
         let [headed, teacher] = [&*student, self.teacher()?].map(|network| Headed {
             network,
-            head: fit.head(),
+            head: self.head(),
         });
         let f_k = teacher.outputs(&images.pixels)?;
         let classes = student.classes();
@@ -338,14 +382,15 @@ impl Method for Heat {
         let loss = terms.distance + terms.penalty;
         self.watch(classes, (loss, agreement), position.step)?;
         let right = loss::correct(classes, terms.v.values(), &images.labels);
-        Ok(vec![
+        let all = vec![
             loss,
             terms.distance,
             terms.penalty,
             jacobian,
             agreement,
             right as f64 / count,
-        ])
+        ];
+        Ok(self.measured(all, VALUE_COLUMNS.len()))
     }
 
     fn save(&self) -> Value {

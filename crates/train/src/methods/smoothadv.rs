@@ -165,6 +165,10 @@ impl Method for SmoothAdv {
         &["loss", "train_accuracy", "perturbation"]
     }
 
+    fn value_columns(&self) -> Result<&'static [&'static str], &'static str> {
+        Err("adversarial training looks for another class")
+    }
+
     /// Accuracy is that on the noisy, perturbed copies; `perturbation` is the
     /// mean norm of what the attack added.
     fn step(

@@ -54,6 +54,7 @@ fn one_hidden_layer_is_averaged_exactly_before_the_first_step() {
         labels: vec![0; 256],
         indices: (0..256).collect(),
         shape: Shape::vector(AXES),
+        values: vec![],
     };
 
     let v = student(Relus::Averaged, &teacher, &images);

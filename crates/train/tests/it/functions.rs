@@ -99,6 +99,7 @@ pub fn batch(points: &[f32], axes: usize) -> Images {
         indices: (0..count as u32).collect(),
         pixels: points.to_vec(),
         labels: vec![0; count],
+        values: vec![],
     }
 }
 

@@ -97,6 +97,7 @@ fn agrees<N: Executor + 'static>(make: impl Fn(&Model) -> N, tolerance: f64) {
         indices: golden.indices.clone(),
         pixels: golden.images.clone(),
         labels: vec![0; golden.indices.len()],
+        values: vec![],
     };
     let position = Position {
         seed: golden.seed,

@@ -32,7 +32,9 @@ fn baseline(threads: usize, stops: &[u64]) -> (Vec<u8>, Vec<String>) {
         ..run(folder.path(), &data, &training, &load)
     };
     // A new process knows nothing but the folder.
-    let attempt = |observer: &mut dyn TrainObserver| train(&start(), &mut Baseline, &run, observer);
+    let attempt = |observer: &mut dyn TrainObserver| {
+        train(&start(), &mut Baseline::default(), &run, observer)
+    };
     for &stop in stops {
         let stopped = attempt(&mut StopAt(stop));
         assert!(matches!(stopped, Err(TrainError::Stopped)), "at {stop}");
@@ -68,7 +70,7 @@ fn images_that_are_held_out_are_not_trained_on() {
         let pool = pool(1);
         let load = on_the_cpu(&pool);
         let run = run(folder.path(), data, &training, &load);
-        let done = train(&start(), &mut Baseline, &run, &mut Silent);
+        let done = train(&start(), &mut Baseline::default(), &run, &mut Silent);
         done.map(|model| model.parameters)
     };
     let held_out = trained(&data, 437).unwrap();
@@ -157,7 +159,7 @@ fn resumed(
     let load = on_the_cpu(&pool);
     let tame = training(1, 0.05);
     let tame = run(folder.path(), &data, &tame, &load);
-    let stopped = train(&start(), &mut Baseline, &tame, &mut StopAt(3));
+    let stopped = train(&start(), &mut Baseline::default(), &tame, &mut StopAt(3));
     assert!(matches!(stopped, Err(TrainError::Stopped)));
     let checkpoint = folder.path().join(CHECKPOINT_FILE);
     let before = std::fs::read(&checkpoint).unwrap();
@@ -167,7 +169,7 @@ fn resumed(
         ..training(1, lr)
     };
     let wild = run(folder.path(), &data, &wild, &load);
-    let result = train(&start(), &mut Baseline, &wild, &mut Silent);
+    let result = train(&start(), &mut Baseline::default(), &wild, &mut Silent);
     (folder, before, result)
 }
 

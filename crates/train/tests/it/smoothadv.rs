@@ -53,7 +53,7 @@ fn linear() -> Model {
     let (out_features, bias) = (10, true);
     graph.then("linear", Op::Linear { out_features, bias });
     let model = Model::initialised(graph.build().unwrap(), 4, Default::default());
-    let (network, measured) = fitted(&model, &mut Baseline, 40);
+    let (network, measured) = fitted(&model, &mut Baseline::default(), 40);
     assert!(measured.last().unwrap()[1] > 0.9, "{measured:?}");
     Model {
         parameters: network.parameters().unwrap(),

@@ -83,6 +83,7 @@ fn two_tapes_are_alive_whatever_kappa() {
         indices: (0..8).collect(),
         pixels: noise.draw(0, 0, 8 * 64),
         labels: vec![0; 8],
+        values: vec![],
     };
     for kappa in [1, 20] {
         let tapes = Arc::new(Tapes::default());

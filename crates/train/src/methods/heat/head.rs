@@ -1,5 +1,7 @@
-//! What the heat equation acts on: the network's logits, or a softmax on top of
-//! them.
+//! What the heat equation acts on: the network's logits, a softmax on top of them,
+//! or real values in units of their spread.
+
+use std::sync::Arc;
 
 use network::logits::softmax;
 use network::{DeviceError, Executor, Gradients, Mode, Tape};
@@ -7,12 +9,14 @@ use network::{DeviceError, Executor, Gradients, Mode, Tape};
 use crate::rows::Rows;
 
 /// The last layer of what is smoothed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::methods) enum Head {
     /// The logits themselves.
     Logits,
     /// Their softmax.
     Softmax,
+    /// Each output times its own factor.
+    Scaled(Arc<[f32]>),
 }
 
 /// A network with a head: the verbs, with rows for logits and cotangents.
@@ -79,9 +83,10 @@ impl HeadedTape {
 
 impl Head {
     /// The outputs that belong to logits.
-    pub fn outputs(self, logits: Rows) -> Rows {
+    pub fn outputs(&self, logits: Rows) -> Rows {
         match self {
             Self::Logits => logits,
+            Self::Scaled(factors) => scaled(&logits, factors),
             Self::Softmax => {
                 let width = logits[0].len();
                 let p = logits.iter().flat_map(softmax).map(|p| p as f32);
@@ -92,9 +97,10 @@ impl Head {
 
     /// A cotangent on the outputs as one on the logits: for probabilities `p`,
     /// `p * (c - p . c)`.
-    pub fn pull_back(self, outputs: &Rows, cotangent: &Rows) -> Rows {
+    pub fn pull_back(&self, outputs: &Rows, cotangent: &Rows) -> Rows {
         match self {
             Self::Logits => cotangent.clone(),
+            Self::Scaled(factors) => scaled(cotangent, factors),
             Self::Softmax => {
                 let means = outputs.dot(cotangent);
                 let rows = outputs.iter().zip(cotangent.iter()).zip(means);
@@ -106,6 +112,14 @@ impl Head {
             }
         }
     }
+}
+
+fn scaled(rows: &Rows, factors: &[f32]) -> Rows {
+    let values = rows.iter().flat_map(|row| row.iter().zip(factors));
+    Rows::new(
+        factors.len(),
+        values.map(|(v, factor)| v * factor).collect(),
+    )
 }
 
 #[cfg(test)]
