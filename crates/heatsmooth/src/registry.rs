@@ -575,8 +575,8 @@ fn average_training(data: &str) -> Training {
             ..warm
         },
         _ => Training {
-            epochs: 2,
-            lr: 0.02,
+            epochs: 3,
+            lr: 0.004,
             ..warm
         },
     }

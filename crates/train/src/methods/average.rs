@@ -61,7 +61,7 @@ settings! {
         /// chooses each class).
         target: AverageOf = AverageOf::Probabilities,
         /// Noisy teacher passes an image and step.
-        draws: u32 = 4,
+        draws: u32 = 2,
         /// Draws come in pairs eta and -eta: true or false [default: true].
         antithetic: bool = true,
         /// Share of the student's inputs that get noise of their own, 0 to 1: v is
