@@ -22,6 +22,11 @@ from ._results import USUAL, Evaluation, Fitted, Measured, Predictions, Report
 
 #: Keywords that say what a file of weights does not.
 WEIGHTS = ("arch", "normalise", "input", "classes")
+#: What a certificate of a module lacks.
+BATCHES = (
+    "torch does not promise that an image has the same logits in every batch: these certificates are proven for "
+    "the function that it computed here; heatsmooth.torch.to_native gives a model for which they hold to the bit"
+)
 
 
 def parameters(what: str) -> list[inspect.Parameter]:
@@ -197,6 +202,8 @@ def _measure(
 ) -> Measured:
     said = _settings(said)
     work = Work(model, data, said, reference=reference, root=root, seed=seed, threads=threads, progress=progress)
+    if what == "certify" and work.wrapped:
+        warnings.warn(BATCHES, HeatsmoothWarning, stacklevel=3)
     out = None if out is None else os.fspath(out)
     answer = _core.measure(what, work.core, work.data, work.core_reference, out, said, work.place)
     return Measured(answer)
