@@ -60,7 +60,7 @@ fn a_resnet_from_pytorch_is_smoothed_and_handed_back() {
 
     heatsmooth(
         folder,
-        "smooth --model RESNET --data digits --sigma 0.25 --epochs 3 --out run",
+        "smooth --model RESNET --data digits --sigma 0.25 --epochs 3 --relus kept --out run",
     );
     heatsmooth(folder, "convert run/model.safetensors smoothed.onnx");
     heatsmooth(folder, "convert run/model.safetensors folded.onnx --fold");
