@@ -35,7 +35,7 @@ def certify(
     seed: int = 0,
     threads: int | None = None,
     progress: bool | Progress | None = None,
-    sigma: float | None = None,
+    sigma: str | None = None,
     noise: Literal["exact", "float", "uniform", "laplace"] | None = None,
     norm: Literal["l1", "l2", "linf"] | None = None,
     n0: int = 100,
@@ -49,6 +49,11 @@ def certify(
     anytime: bool = False,
     radius: float | None = None,
     tolerance: float | None = None,
+    prior: Literal["flat", "one-pass", "pilot"] = "flat",
+    time_budget: str | None = None,
+    eps: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
     images: range | slice | tuple[int, int] | int | str | None = None,
     skip: int = 1,
     shard: str | tuple[int, int] | None = None,
@@ -57,6 +62,7 @@ def certify(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Measured: ...
 def lbound(
     model: Any,
@@ -68,6 +74,7 @@ def lbound(
     threads: int | None = None,
     progress: bool | Progress | None = None,
     sigma: float | None = None,
+    noise: Literal["exact", "float", "uniform", "laplace"] | None = None,
     samples: int = 0,
     top_k: int = 1,
     images: range | slice | tuple[int, int] | int | str | None = None,
@@ -78,6 +85,7 @@ def lbound(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Measured: ...
 def clever(
     model: Any,
@@ -102,6 +110,7 @@ def clever(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Measured: ...
 def fidelity(
     model: Any,
@@ -125,6 +134,7 @@ def fidelity(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Measured: ...
 def calibrate(
     model: Any,
@@ -151,6 +161,7 @@ def calibrate(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Measured: ...
 def attack(
     attack: Literal["pgd", "ddn"] | str,
@@ -184,6 +195,7 @@ def attack(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Measured: ...
 def evaluate(
     model: Any,
@@ -200,6 +212,7 @@ def evaluate(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Evaluation: ...
 def predict(
     model: Any,
@@ -210,12 +223,16 @@ def predict(
     progress: bool | Progress | None = None,
     sigma: float | None = None,
     samples: int | None = None,
+    certify: bool = False,
+    n: int | None = None,
+    radius: float | None = None,
     alpha: float | None = None,
     noise: Literal["exact", "float", "uniform", "laplace"] | None = None,
     arch: str | None = None,
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Predictions: ...
 def smooth(
     model: Any,
@@ -246,7 +263,7 @@ def smooth(
     attack_steps: int | None = None,
     attack_share: float | None = None,
     target: Literal["logits", "probabilities", "votes"] = "probabilities",
-    draws: int = 4,
+    draws: int = 2,
     antithetic: bool = True,
     mixed_share: float = 0.0,
     relus: Literal["averaged", "kept"] = "averaged",
@@ -266,6 +283,7 @@ def smooth(
     normalise: str | None = None,
     input: str | None = None,
     classes: int | None = None,
+    task: Literal["classification", "regression"] | None = None,
 ) -> Fitted: ...
 def train(
     method: Literal["baseline", "gaussian", "smoothadv", "adversarial"] | str,

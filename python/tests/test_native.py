@@ -101,11 +101,11 @@ def test_what_was_stopped_goes_on(baseline, tmp_path):
         def warning(self, text): ...
 
     out = tmp_path / "stopped.tsv"
-    keywords = {"n": 4000, "images": 40, "out": out, "sigma": SIGMA}
+    keywords = {"n": 20_000, "images": 150, "out": out, "sigma": SIGMA}
     with pytest.raises(KeyboardInterrupt):
         hs.certify(baseline.file, "digits", progress=Impatient(), **keywords)
     done = len(rows(out)) - 1
-    assert 0 < done < 40
+    assert 0 < done < 150
     hs.certify(baseline.file, "digits", progress=False, **keywords)
     whole = hs.certify(baseline.file, "digits", progress=False, **dict(keywords, out=tmp_path / "whole.tsv"))
     assert rows(out) == rows(whole.log)
