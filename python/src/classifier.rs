@@ -47,7 +47,7 @@ impl Classifier {
         let loaded = model.get().loaded(py)?;
         let network = run(py, &watch, || Ok(device.load(&loaded.model)?))?;
         Ok(Self {
-            network: Mutex::new(Interruptible::new(network, Arc::clone(&watch))),
+            network: Mutex::new(Interruptible::around(network, Arc::clone(&watch))),
             watch,
             seed: place.seed,
         })

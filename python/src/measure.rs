@@ -65,12 +65,16 @@ fn open(
 ) -> Result<Subject, Error> {
     let (split, images) = (SplitChoice::read(values)?, ImageChoice::read(values)?);
     let mut subject = Subject::open(&model.source, data.source(), &split, &images, device)?;
-    subject.network = Interruptible::new(subject.network, Arc::clone(watch));
+    subject.network = Interruptible::around(subject.network, Arc::clone(watch));
     Ok(subject)
 }
 
 /// Measures or attacks by name; answers with the summary as JSON and as text.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one for each keyword of Python's"
+)]
 pub fn measure(
     py: Python<'_>,
     what: &str,

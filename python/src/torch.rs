@@ -415,6 +415,10 @@ fn vectors(list: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<f32>>> {
 /// `seed`, `purpose`, image and sample numbers as the library counts them.
 #[pyfunction]
 #[pyo3(signature = (pixels, image, first_sample, count, sigma, seed, levels = None))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one for each keyword of Python's"
+)]
 pub fn noisy_copies<'py>(
     py: Python<'py>,
     pixels: PyReadonlyArray1<'py, f32>,

@@ -152,7 +152,7 @@ pub struct Interruptible {
 
 impl Interruptible {
     /// The same network.
-    pub fn new(network: Box<dyn Executor>, watch: Arc<Watch>) -> Box<dyn Executor> {
+    pub fn around(network: Box<dyn Executor>, watch: Arc<Watch>) -> Box<dyn Executor> {
         Box::new(Self { network, watch })
     }
 

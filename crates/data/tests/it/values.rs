@@ -172,7 +172,8 @@ fn arrays_that_make_no_sense_are_refused() {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         npy("<i8", &format!("({},)", values.len()), &bytes)
     };
-    let cases: Vec<(Vec<(&str, Vec<u8>)>, &str)> = vec![
+    type Members = Vec<(&'static str, Vec<u8>)>;
+    let cases: Vec<(Members, &str)> = vec![
         (vec![("x", images())], "it has no images among x"),
         (
             vec![
