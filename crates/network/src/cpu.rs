@@ -122,7 +122,7 @@ impl Executor for Cpu {
         self.graph.count_images(images)?;
         let (graph, parameters) = (&self.graph, &self.parameters);
         let (logits, tape) = match mode {
-            Mode::Train => self.training.forward(graph, parameters, images, mode),
+            Mode::Train | Mode::Frozen => self.training.forward(graph, parameters, images, mode),
             Mode::Eval => (self.folding.get(graph, parameters, &self.training)).forward(images),
         };
         Ok((logits, Tape::new(tape)))
@@ -153,9 +153,9 @@ impl Executor for Cpu {
         let gradients: &mut HostGradients = gradients.of_mut()?;
         DeviceError::length("cotangent", tape.images() * self.classes(), cotangent.len())?;
         let (training, graph, parameters) = (&self.training, &self.graph, &self.parameters);
-        // Rare: nobody trains on running statistics.
+        // Rare: who wants these asks for a frozen pass.
         let unfolded = (tape.folded.as_ref())
-            .map(|_| training.forward(graph, parameters, &tape.pixels(), Mode::Eval));
+            .map(|_| training.forward(graph, parameters, &tape.pixels(), Mode::Frozen));
         let tape = unfolded.as_ref().map_or(tape, |(_, tape)| tape);
         training.parameter_gradient(graph, parameters, tape, cotangent, gradients);
         Ok(())

@@ -18,6 +18,9 @@ pub enum Mode {
     Train,
     /// The running ones; an image's result does not depend on its neighbours.
     Eval,
+    /// The running ones, in a network that learns all the same: as `Eval`, with a
+    /// tape that is made for gradients of the parameters.
+    Frozen,
 }
 
 /// A classifier that can be evaluated: verb one.
@@ -88,7 +91,7 @@ pub trait Executor: Classify + Send {
     fn gradients(&self) -> Result<Gradients, DeviceError>;
 
     /// Moves the running statistics towards those of a train-mode pass; does
-    /// nothing for a tape of an eval-mode pass.
+    /// nothing for a tape of a pass that used the running ones.
     ///
     /// # Errors
     /// As [`Executor::input_gradient`].

@@ -57,7 +57,7 @@ pub(crate) struct Training {
 fn index(mode: Mode) -> usize {
     match mode {
         Mode::Train => 0,
-        Mode::Eval => 1,
+        Mode::Eval | Mode::Frozen => 1,
     }
 }
 
@@ -201,7 +201,7 @@ impl Training {
         parameters: &mut Parameters,
         tape: &CpuTape,
     ) {
-        if tape.mode == Mode::Eval {
+        if tape.mode != Mode::Train {
             return;
         }
         for &(norm, apply) in &self.plan.norms {

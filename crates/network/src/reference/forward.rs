@@ -93,7 +93,7 @@ fn node<T: Real>(
             let scale = scale.then(|| values[0].as_slice());
             let shift = shift.then(|| values[trainable - 1].as_slice());
             let epsilon = T::from_f32(*epsilon);
-            if tape.mode == Mode::Eval {
+            if tape.mode != Mode::Train {
                 batch_norm_eval((mean, variance), epsilon, scale, shift, x, y);
             } else {
                 let s = batch_statistics(input.channels, x);

@@ -71,7 +71,7 @@ fn errors(model: &Model, images: &[f32], mode: Mode) -> [f64; 5] {
 /// rounding. That is rare, so most batches have none.
 fn check(name: &str, graph: Graph, images: usize) {
     let model = model(graph);
-    for mode in [Mode::Train, Mode::Eval] {
+    for mode in [Mode::Train, Mode::Eval, Mode::Frozen] {
         let batches = [1, 2, 3].map(|seed| {
             let images = pixels(images * model.graph.input().len(), seed);
             errors(&model, &images, mode)
@@ -233,7 +233,7 @@ fn is_the_same_to_the_bit_for_any_number_of_threads() {
     for (graph, images) in [(small("resnet20-cifar").0, 37), (zoo(), 5)] {
         let model = model(graph);
         let images = pixels(images * model.graph.input().len(), 1);
-        for mode in [Mode::Train, Mode::Eval] {
+        for mode in [Mode::Train, Mode::Eval, Mode::Frozen] {
             let one = verbs(Cpu::new(&model, pool(1)), &images, mode);
             for threads in [2, 3] {
                 let more = verbs(Cpu::new(&model, pool(threads)), &images, mode);

@@ -47,7 +47,7 @@ fn check(name: &str, graph: Graph, images: usize) {
     let cotangent = normal(1, images * graph.classes());
     let x = normal(2, images * graph.input().len());
     let values = network.values();
-    for mode in [Mode::Train, Mode::Eval] {
+    for mode in [Mode::Train, Mode::Eval, Mode::Frozen] {
         let tape = network.evaluate(&values, &x, mode);
         let (dx, gradients) = network.pull_back(&values, &tape, &cotangent);
         let loss = |values: &[Vec<f64>], x: &[f64]| -> f64 {

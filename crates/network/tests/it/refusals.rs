@@ -65,7 +65,7 @@ fn wrong_lengths_are_refused_by_every_verb() {
         assert_length(result, "logits", 6, 3);
         assert_length(network.noisy(&noise, &short), "an image", 4, 3);
 
-        for mode in [Mode::Train, Mode::Eval] {
+        for mode in [Mode::Train, Mode::Eval, Mode::Frozen] {
             let result = network.forward(&images[..5], mode);
             assert_length(result, "pixels", 4, 5);
             let (_, tape) = network.forward(&images, mode).unwrap();

@@ -172,7 +172,7 @@ impl Average {
         };
         let mut heat = Heat::unchecked(noise, heat);
         heat.norms = match (params.norms, params.start) {
-            (Some(Norms::Running), _) | (None, Start::Warm) => Mode::Eval,
+            (Some(Norms::Running), _) | (None, Start::Warm) => Mode::Frozen,
             (Some(Norms::Batch), _) | (None, Start::Reinit) => Mode::Train,
         };
         Ok(Self {

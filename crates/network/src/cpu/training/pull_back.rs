@@ -251,7 +251,7 @@ impl PullBack<'_> {
                 }
             }
         }
-        if self.tape.mode == Mode::Eval {
+        if self.tape.mode != Mode::Train {
             return None;
         }
         let rows = applied.rows as f64;
