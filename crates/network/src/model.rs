@@ -1,5 +1,7 @@
 //! A graph with its weights and where they come from.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -116,16 +118,9 @@ impl Model {
             return self;
         }
         *scale = true;
-        let Ok(graph) = Graph::new(nodes) else {
-            return self;
-        };
-        let mut values: Vec<Vec<f32>> = self.parameters.iter().map(<[f32]>::to_vec).collect();
-        let place = graph.parameters_of(last).start;
-        values.insert(place, vec![1.0; graph.classes()]);
-        Self {
-            parameters: Parameters::new(&graph, values),
-            graph,
-            info: self.info,
+        match Graph::new(nodes) {
+            Ok(graph) => self.with_graph(graph, 1.0),
+            Err(_) => self,
         }
     }
 
@@ -137,21 +132,7 @@ impl Model {
         let relus = nodes.iter_mut().filter(|node| node.op == Op::RELU);
         relus.for_each(|node| node.op = Op::AveragedRelu);
         let graph = Graph::new(nodes).expect("a ReLU keeps shapes, averaged or not");
-        let values = (0..graph.nodes().len()).flat_map(|id| match graph.nodes()[id].op {
-            Op::AveragedRelu if self.graph.nodes()[id].op == Op::RELU => {
-                vec![vec![0.0; graph.shape(id).channels]]
-            }
-            _ => {
-                let own = self.graph.parameters_of(id);
-                own.map(|i| self.parameters.get(i).to_vec()).collect()
-            }
-        });
-        let values = values.collect();
-        Self {
-            parameters: Parameters::new(&graph, values),
-            graph,
-            info: self.info,
-        }
+        self.with_graph(graph, 0.0)
     }
 
     /// The part that computes one node, which takes the place of the logits.
@@ -159,12 +140,28 @@ impl Model {
     pub fn up_to(&self, node: NodeId) -> Self {
         let nodes = self.graph.nodes()[..=node].to_vec();
         let graph = Graph::new(nodes).expect("the beginning of a graph is a graph");
-        let values = self.parameters.iter().take(graph.parameters().len());
-        let values = values.map(<[f32]>::to_vec).collect();
+        self.clone().with_graph(graph, 0.0)
+    }
+
+    /// Another graph with the values of the parameters that both have; those that
+    /// are new are `fresh` everywhere.
+    fn with_graph(self, graph: Graph, fresh: f32) -> Self {
+        let specs = self.graph.parameters().iter();
+        let own: HashMap<_, _> = specs
+            .map(|spec| &spec.name)
+            .zip(self.parameters.iter())
+            .collect();
+        let values = graph
+            .parameters()
+            .iter()
+            .map(|spec| match own.get(&spec.name) {
+                Some(values) => values.to_vec(),
+                None => vec![fresh; spec.len()],
+            });
         Self {
-            parameters: Parameters::new(&graph, values),
+            parameters: Parameters::new(&graph, values.collect()),
             graph,
-            info: self.info.clone(),
+            info: self.info,
         }
     }
 
