@@ -3,7 +3,7 @@
 //! A tile is `MR` rows (pixels) by `NV` vectors of output channels. Per step of
 //! the depth it loads `NV` vectors of packed weights and broadcasts one value
 //! of every row: with 6 x 2 on 16 registers, 12 multiply-adds for 8 loads, so
-//! that the multipliers are the limit. Every output is one chain of
+//! that the multipliers are the limit; with 12 x 2 on 32 registers 24 for 14. Every output is one chain of
 //! multiply-adds in the order of the depth, whatever tile it falls into: so a
 //! result does not depend on what else is computed in the call.
 
@@ -19,7 +19,11 @@ pub(crate) const fn panel_vectors<S: Simd>() -> usize {
 /// Rows of the largest tile.
 #[inline(always)]
 const fn tile_rows<S: Simd>() -> usize {
-    if S::REGISTERS >= 16 { 6 } else { 4 }
+    match S::REGISTERS {
+        32.. => 12,
+        16.. => 6,
+        _ => 4,
+    }
 }
 
 /// How `n` output channels are cut into panels.
@@ -291,8 +295,8 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
     }
 }
 
-/// All `rows` against one panel of `vectors` vectors, in tiles of 6, 4, 2 and
-/// 1 rows.
+/// All `rows` against one panel of `vectors` vectors, in tiles of 12 or 6 rows,
+/// as registers allow, and of 4, 2 and 1.
 ///
 /// # Safety
 /// As [`tile`], for every row.
@@ -338,7 +342,15 @@ unsafe fn tiles<S: Simd, const NV: usize>(
             done += $mr;
         }};
     }
-    if tile_rows::<S>() == 6 {
+    if const { tile_rows::<S>() == 12 } {
+        while rows.len() - done >= 12 {
+            step!(12);
+        }
+        if rows.len() - done >= 8 {
+            step!(8);
+        }
+    }
+    if const { tile_rows::<S>() == 6 } {
         // 8 are 4 and 4: two rows alone do not hide a product's latency.
         while rows.len() - done >= 6 && rows.len() - done != 8 {
             step!(6);

@@ -15,6 +15,8 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 /// A computation that is compiled once per instruction set.
@@ -31,7 +33,7 @@ impl Isa {
     pub const PORTABLE: Self = Self(Kind::Portable);
 
     /// The best one of this CPU, or the one that the environment variable
-    /// `HEATSMOOTH_ISA` names (`avx2`, `portable`), if the CPU has it. Read
+    /// `HEATSMOOTH_ISA` names (`avx512`, `avx2`, `portable`), if the CPU has it. Read
     /// once per process.
     pub fn detect() -> Self {
         static DETECTED: OnceLock<Isa> = OnceLock::new();
@@ -47,6 +49,10 @@ impl Isa {
     pub fn available() -> Vec<Self> {
         let mut all = Vec::new();
         #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") {
+            all.push(Self(Kind::Avx512));
+        }
+        #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             all.push(Self(Kind::Avx2));
         }
@@ -59,12 +65,14 @@ impl Isa {
         Self::available().into_iter().find(|i| i.name() == name)
     }
 
-    /// `avx2` or `portable`.
+    /// `avx512`, `avx2` or `portable`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "avx512",
         }
     }
 
@@ -77,6 +85,10 @@ impl Isa {
             // SAFETY: an `Isa` of this kind exists only where AVX2 and FMA
             // were detected.
             Kind::Avx2 => unsafe { run_avx2(kernel) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: an `Isa` of this kind exists only where AVX-512F was
+            // detected.
+            Kind::Avx512 => unsafe { run_avx512(kernel) },
         }
     }
 }
@@ -92,6 +104,13 @@ impl std::fmt::Display for Isa {
 fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: this function is only entered on a CPU with AVX2 and FMA.
     kernel.run(unsafe { crate::simd::Avx2::new() })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: this function is only entered on a CPU with AVX-512F.
+    kernel.run(unsafe { crate::simd::Avx512::new() })
 }
 
 #[cfg(test)]
@@ -177,9 +196,9 @@ mod tests {
             );
             let want = |i: usize| if i < 3 { -1.0 } else { 3.0 };
             assert!(got.iter().enumerate().all(|(i, &g)| g == want(i)));
-            let table: Vec<[u32; 2]> = (0..40).map(|i| [i, 100 + i]).collect();
+            let table: Vec<[u32; 2]> = (0..64).map(|i| [i, 100 + i]).collect();
             let index = s.shift_left::<2>(s.iota());
-            // SAFETY: up to 4 * 7 in a table of 40.
+            // SAFETY: up to 4 * 15 in a table of 64.
             let (first, second) = unsafe { s.gather(&table, index) };
             for (entry, offset) in [(first, 0), (second, 100)] {
                 s.write(&mut got, s.to_float(entry));

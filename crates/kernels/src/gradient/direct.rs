@@ -2,16 +2,17 @@
 //!
 //! `dW[column, oc] += sum over output pixels x[pixel, column] * dy[pixel, oc]`,
 //! where a column is a tap and an input channel. A register tile of
-//! [`COLUMNS`] columns by [`BLOCK`] output channels runs down the pixels, so
-//! that each step is `COLUMNS` broadcasts and two vector loads for twelve
-//! multiply-adds. Both operands are first copied into planes of [`BLOCK`]
+//! a few columns by [`BLOCK`] output channels runs down the pixels, so that each
+//! step is a broadcast for each of six columns and two vector loads for twelve
+//! multiply-adds, or, with wide vectors, sixteen broadcasts and one load for
+//! sixteen. Both operands are first copied into planes of [`BLOCK`]
 //! channels: the copy adds the padding, and a pixel's values then sit on one
 //! cache line whatever the number of channels.
 
-use super::tile::{BLOCK, COLUMNS, Walk};
+use super::tile::{self, BLOCK, COLUMNS, WIDE_COLUMNS, Walk};
 use super::weight::Accumulate;
 use crate::geometry::ConvShape;
-use crate::isa::Kernel;
+use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 
 /// Pixels that a register tile should see between its load and its store.
@@ -36,7 +37,7 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub fn new(shape: ConvShape) -> Self {
+    pub fn new(isa: Isa, shape: ConvShape) -> Self {
         let output = shape.output();
         let [kh, kw] = shape.window.kernel;
         let [sh, sw] = shape.window.stride;
@@ -55,7 +56,7 @@ impl Direct {
                 }
             }
         }
-        columns.resize(columns.len().next_multiple_of(COLUMNS), 0);
+        columns.resize(columns.len().next_multiple_of(tile::columns(isa)), 0);
         Self {
             shape,
             in_block,
@@ -210,15 +211,24 @@ impl Kernel for Accumulate<'_, Direct> {
                     x_pixel: stride_x * plan.in_block,
                 };
                 walk.merge_rows();
-                let mut tiles = pass.accumulator.chunks_exact_mut(COLUMNS * BLOCK);
+                let width = plan.columns.len() * BLOCK;
+                let mut tiles = pass.accumulator.chunks_exact_mut(width);
                 for in_block in 0..plan.shape.groups * plan.in_blocks {
                     let x = &packed_x[in_block * images * plan.plane()..];
                     let group = in_block / plan.in_blocks;
                     for out_block in 0..plan.out_blocks {
                         let dy = &dy[(group * plan.out_blocks + out_block) * dy_plane..];
-                        for columns in plan.columns.as_chunks::<COLUMNS>().0 {
-                            let tile = tiles.next().expect("a tile for every block of columns");
-                            walk.tile::<S, COLUMNS>(simd, x, columns, dy, tile, fresh);
+                        let sums = tiles.next().expect("sums for every two blocks");
+                        if const { tile::is_wide::<S>() } {
+                            let tiles = sums.chunks_exact_mut(WIDE_COLUMNS * BLOCK);
+                            for (columns, tile) in plan.columns.as_chunks().0.iter().zip(tiles) {
+                                walk.tile::<S, WIDE_COLUMNS, 1>(simd, x, columns, dy, tile, fresh);
+                            }
+                        } else {
+                            let tiles = sums.chunks_exact_mut(COLUMNS * BLOCK);
+                            for (columns, tile) in plan.columns.as_chunks().0.iter().zip(tiles) {
+                                walk.tile::<S, COLUMNS, 2>(simd, x, columns, dy, tile, fresh);
+                            }
                         }
                     }
                 }

@@ -4,17 +4,18 @@
 //! `(y + pad - ky*dilation) / stride`, where that division leaves no
 //! remainder: the taps depend on `y mod stride` only. So the gradient falls
 //! apart into `stride^2` convolutions of stride 1, one per phase of the input
-//! pixel, each with its own few taps. A register tile of [`PIXELS`] pixels of
+//! pixel, each with its own few taps. A register tile of a few pixels of
 //! one phase by [`BLOCK`] input channels runs down taps and output channels.
 
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 
-/// Channels of a register tile: two vectors of eight.
+/// Channels of a register tile: two vectors of eight, or one of sixteen.
 const BLOCK: usize = 16;
-/// Pixels of a register tile at most.
+/// Pixels of a register tile at most, with vectors of eight and of sixteen.
 const PIXELS: usize = 6;
+const WIDE_PIXELS: usize = 12;
 
 /// The taps of one axis and one phase.
 #[derive(Clone, Debug)]
@@ -206,6 +207,13 @@ impl Kernel for Run<'_> {
         let in_group = shape.in_per_group();
         let out_group = shape.out_channels / shape.groups;
         let [vertical, horizontal] = &self.plan.axes;
+        let most = const {
+            if S::LANES == BLOCK {
+                WIDE_PIXELS
+            } else {
+                PIXELS
+            }
+        };
         let panels = self.plan.weights.chunks_exact(kh * kw * out_group * BLOCK);
         for (block, weights) in panels.enumerate() {
             let (group, b) = (block / self.plan.blocks, block % self.plan.blocks);
@@ -227,7 +235,7 @@ impl Kernel for Run<'_> {
                 for row in 0..rows.count {
                     let y = rows.first + row * shape.window.stride[0];
                     for columns in &horizontal.phases {
-                        let tiles = columns.count.div_ceil(PIXELS);
+                        let tiles = columns.count.div_ceil(most);
                         let (mut done, count) = (0, columns.count);
                         for i in 0..tiles {
                             // Even shares: two tiles of 4 beat 6 and 2.
@@ -235,13 +243,20 @@ impl Kernel for Run<'_> {
                             let x = columns.first + done * shape.window.stride[1];
                             let at = (y * input.width + x) * input.channels + first_channel;
                             let taps = (&rows.taps[..], row, &columns.taps[..], done);
-                            match pixels {
-                                1 => tile.run::<S, 1>(simd, taps, at),
-                                2 => tile.run::<S, 2>(simd, taps, at),
-                                3 => tile.run::<S, 3>(simd, taps, at),
-                                4 => tile.run::<S, 4>(simd, taps, at),
-                                5 => tile.run::<S, 5>(simd, taps, at),
-                                _ => tile.run::<S, PIXELS>(simd, taps, at),
+                            macro_rules! run {
+                                ($vectors:literal: $($pixels:literal)*) => {
+                                    match pixels {
+                                        $($pixels => {
+                                            tile.run::<S, $pixels, $vectors>(simd, taps, at)
+                                        })*
+                                        _ => unreachable!("at most {most} pixels"),
+                                    }
+                                };
+                            }
+                            if const { S::LANES == BLOCK } {
+                                run!(1: 1 2 3 4 5 6 7 8 9 10 11 12);
+                            } else {
+                                run!(2: 1 2 3 4 5 6);
                             }
                             done += pixels;
                         }
@@ -274,14 +289,15 @@ struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// Writes `P` pixels of a phase, the first one at `dx[at]`.
+    /// Writes `P` pixels of a phase, the first one at `dx[at]`, in steps of `V`
+    /// vectors of channels.
     #[inline(always)]
-    fn run<S: Simd, const P: usize>(&mut self, simd: S, taps: Taps<'_>, at: usize) {
-        const { assert!(BLOCK.is_multiple_of(2 * S::LANES)) };
+    fn run<S: Simd, const P: usize, const V: usize>(&mut self, simd: S, taps: Taps<'_>, at: usize) {
+        assert!(BLOCK.is_multiple_of(V * S::LANES));
         let (vertical, row, horizontal, column) = taps;
         assert!(at + (P - 1) * self.dx_pixel + self.channels <= self.dx.len());
-        for first in (0..self.channels).step_by(2 * S::LANES) {
-            let mut sums = [[simd.zero(); 2]; P];
+        for first in (0..self.channels).step_by(V * S::LANES) {
+            let mut sums = [[simd.zero(); V]; P];
             for &(ky, oy) in vertical {
                 for &(kx, ox) in horizontal {
                     let tap = (ky * self.kernel_width + kx) * self.out_group * BLOCK;
@@ -291,15 +307,19 @@ impl Tile<'_> {
                     let dy = &self.dy[start..][..(P - 1) * self.dy_pixel + self.out_group];
                     // SAFETY: `weights` holds `BLOCK` floats for each output
                     // channel, `dy` all of them for `P` pixels, by the slices
-                    // just taken; `first + 2 * LANES <= BLOCK`.
+                    // just taken; `first + V * LANES <= BLOCK`.
                     unsafe {
                         let (mut w, mut d) = (weights.as_ptr().add(first), dy.as_ptr());
                         for _ in 0..self.out_group {
-                            let v = [simd.load(w), simd.load(w.add(S::LANES))];
+                            let mut row = [simd.zero(); V];
+                            for (v, row) in row.iter_mut().enumerate() {
+                                *row = simd.load(w.add(v * S::LANES));
+                            }
                             for (p, sums) in sums.iter_mut().enumerate() {
                                 let d = simd.broadcast(d.add(p * self.dy_pixel));
-                                sums[0] = simd.mul_add(d, v[0], sums[0]);
-                                sums[1] = simd.mul_add(d, v[1], sums[1]);
+                                for v in 0..V {
+                                    sums[v] = simd.mul_add(d, row[v], sums[v]);
+                                }
                             }
                             w = w.wrapping_add(BLOCK);
                             d = d.wrapping_add(1);

@@ -1,11 +1,36 @@
 //! The register tile of weight gradients.
 
+use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 
-/// Channels of a packed plane: two vectors of eight.
+/// Channels of a packed plane: two vectors of eight, or one of sixteen.
 pub(super) const BLOCK: usize = 16;
-/// Columns of a register tile: with two vectors each, twelve sums.
+/// Columns of a register tile of vectors of eight: with two each, twelve sums.
 pub(super) const COLUMNS: usize = 6;
+/// The same of sixteen, one vector each.
+pub(super) const WIDE_COLUMNS: usize = 16;
+
+/// Whether a vector is a whole block.
+pub(super) const fn is_wide<S: Simd>() -> bool {
+    S::LANES == BLOCK
+}
+
+/// Columns of a register tile on this instruction set.
+pub(super) fn columns(isa: Isa) -> usize {
+    struct Columns;
+    impl Kernel for Columns {
+        type Output = usize;
+        #[inline(always)]
+        fn run<S: Simd>(self, _: S) -> usize {
+            if is_wide::<S>() {
+                WIDE_COLUMNS
+            } else {
+                COLUMNS
+            }
+        }
+    }
+    isa.dispatch(Columns)
+}
 
 /// The pixels of one pass: how to step through packed input planes.
 pub(super) struct Walk {
@@ -31,10 +56,10 @@ impl Walk {
         }
     }
 
-    /// Adds one register tile, `C` columns (at most [`COLUMNS`]) by [`BLOCK`], to
-    /// `tile`; a `fresh` one is overwritten.
+    /// Adds one register tile, `C` columns by [`BLOCK`] in steps of `V` vectors,
+    /// to `tile`; a `fresh` one is overwritten.
     #[inline(always)]
-    pub fn tile<S: Simd, const C: usize>(
+    pub fn tile<S: Simd, const C: usize, const V: usize>(
         &self,
         simd: S,
         x: &[f32],
@@ -43,7 +68,7 @@ impl Walk {
         tile: &mut [f32],
         fresh: bool,
     ) {
-        const { assert!(BLOCK.is_multiple_of(2 * S::LANES)) };
+        assert!(BLOCK.is_multiple_of(V * S::LANES));
         let pixels = self.images * self.rows * self.width;
         let last_pixel = (self.images - 1) * self.x_image
             + (self.rows - 1) * self.x_row
@@ -51,23 +76,27 @@ impl Walk {
         let last_column = columns.iter().max().expect("a tile has columns");
         assert!(last_pixel + last_column < x.len());
         assert!(pixels * BLOCK <= dy.len() && tile.len() == C * BLOCK);
-        for first in (0..BLOCK).step_by(2 * S::LANES) {
+        for first in (0..BLOCK).step_by(V * S::LANES) {
             // SAFETY: the assertions above bound every address formed here:
             // `x` by the last pixel and column, `dy` by the number of pixels,
-            // `tile` by its length; `first + 2 * LANES <= BLOCK`.
+            // `tile` by its length; `first + V * LANES <= BLOCK`.
             unsafe {
                 let tile = tile.as_mut_ptr().add(first);
                 let mut dy = dy.as_ptr().add(first);
-                let mut sums = [[simd.zero(); 2]; C];
+                let mut sums = [[simd.zero(); V]; C];
                 for image in 0..self.images {
                     for row in 0..self.rows {
                         let mut x = x.as_ptr().add(image * self.x_image + row * self.x_row);
                         for _ in 0..self.width {
-                            let d = [simd.load(dy), simd.load(dy.add(S::LANES))];
+                            let mut d = [simd.zero(); V];
+                            for (v, d) in d.iter_mut().enumerate() {
+                                *d = simd.load(dy.add(v * S::LANES));
+                            }
                             for (sums, &column) in sums.iter_mut().zip(columns) {
                                 let x = simd.broadcast(x.add(column));
-                                sums[0] = simd.mul_add(x, d[0], sums[0]);
-                                sums[1] = simd.mul_add(x, d[1], sums[1]);
+                                for v in 0..V {
+                                    sums[v] = simd.mul_add(x, d[v], sums[v]);
+                                }
                             }
                             x = x.wrapping_add(self.x_pixel);
                             dy = dy.wrapping_add(BLOCK);

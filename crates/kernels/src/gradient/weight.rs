@@ -55,7 +55,7 @@ impl WeightGradient {
         let method = if Winograd::pays(&shape) {
             Method::Winograd(Winograd::new(shape))
         } else {
-            Method::Direct(Direct::new(shape))
+            Method::Direct(Direct::new(isa, shape))
         };
         Self { isa, shape, method }
     }

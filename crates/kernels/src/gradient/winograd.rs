@@ -14,7 +14,7 @@
 mod outputs;
 mod planes;
 
-use super::tile::{BLOCK, COLUMNS, Walk};
+use super::tile::{BLOCK, COLUMNS, WIDE_COLUMNS, Walk, is_wide};
 use super::weight::Accumulate;
 use crate::geometry::ConvShape;
 use crate::isa::Kernel;
@@ -213,21 +213,27 @@ impl Kernel for Accumulate<'_, Winograd> {
 fn product<S: Simd>(simd: S, walk: &Walk, v: &[f32], z: &[f32], sums: &mut [f32], fresh: bool) {
     let channels = walk.x_pixel;
     macro_rules! columns {
-        ($n:expr, $first:expr) => {{
+        ($n:expr, $vectors:expr, $first:expr) => {{
             let columns: [usize; $n] = std::array::from_fn(|i| $first + i);
             let sums = &mut sums[$first * BLOCK..][..$n * BLOCK];
-            walk.tile::<S, { $n }>(simd, v, &columns, z, sums, fresh);
+            walk.tile::<S, { $n }, { $vectors }>(simd, v, &columns, z, sums, fresh);
         }};
+    }
+    if const { is_wide::<S>() } {
+        for c in (0..channels).step_by(WIDE_COLUMNS) {
+            columns!(WIDE_COLUMNS, 1, c);
+        }
+        return;
     }
     let (mut c, rest) = (0, channels % COLUMNS);
     while c + COLUMNS <= channels {
-        columns!(COLUMNS, c);
+        columns!(COLUMNS, 2, c);
         c += COLUMNS;
     }
     // Channels come in sixteens: 0, 2 or 4 are left.
     match rest {
-        4 => columns!(4, c),
-        2 => columns!(2, c),
+        4 => columns!(4, 2, c),
+        2 => columns!(2, 2, c),
         _ => {}
     }
 }

@@ -8,6 +8,18 @@ pub const fn bit_bytes(values: usize) -> usize {
     values.div_ceil(8)
 }
 
+/// Bytes for the bits of a vector.
+const fn bytes<S: Simd>() -> usize {
+    assert!(S::LANES == 8 || S::LANES == 16);
+    S::LANES / 8
+}
+
+/// One or two bytes as a number, the first one lowest.
+#[inline(always)]
+fn word(bits: &[u8]) -> u32 {
+    u32::from(bits[0]) | bits.get(1).map_or(0, |&high| u32::from(high) << 8)
+}
+
 /// Writes a set bit for every positive value of images of `values` values each,
 /// the bits of an image in [`bit_bytes`] bytes.
 ///
@@ -30,15 +42,19 @@ impl Kernel for Positive<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        const { assert!(S::LANES == 8) };
+        let bytes = const { bytes::<S>() };
         let bits = self.bits.chunks_exact_mut(bit_bytes(self.values));
         for (x, bits) in self.x.chunks_exact(self.values).zip(bits) {
-            let (whole, rest) = x.as_chunks::<8>();
-            for (x, bits) in whole.iter().zip(&mut *bits) {
-                *bits = simd.positive(simd.read(x)) as u8;
+            let whole = x.chunks_exact(S::LANES);
+            let (rest, last) = (whole.remainder(), whole.len() * bytes);
+            for (x, bits) in whole.zip(bits.chunks_exact_mut(bytes)) {
+                let positive = simd.positive(simd.read(x)).to_le_bytes();
+                bits.copy_from_slice(&positive[..bytes]);
             }
             if !rest.is_empty() {
-                bits[whole.len()] = simd.positive(simd.read_partial(rest)) as u8;
+                let positive = simd.positive(simd.read_partial(rest)).to_le_bytes();
+                let bits = &mut bits[last..];
+                bits.copy_from_slice(&positive[..bits.len()]);
             }
         }
     }
@@ -65,17 +81,17 @@ impl Kernel for Keep<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        const { assert!(S::LANES == 8) };
+        let bytes = const { bytes::<S>() };
         let bits = self.bits.chunks_exact(bit_bytes(self.values));
         for (dy, bits) in self.dy.chunks_exact_mut(self.values).zip(bits) {
-            let (whole, rest) = dy.as_chunks_mut::<8>();
-            for (dy, &bits) in whole.iter_mut().zip(bits) {
-                let kept = simd.keep(simd.read(dy), u32::from(bits));
+            let whole = dy.len() / S::LANES;
+            let (dy, rest) = dy.split_at_mut(whole * S::LANES);
+            for (dy, bits) in dy.chunks_exact_mut(S::LANES).zip(bits.chunks_exact(bytes)) {
+                let kept = simd.keep(simd.read(dy), word(bits));
                 simd.write(dy, kept);
             }
             if !rest.is_empty() {
-                let last = u32::from(bits[whole.len()]);
-                let kept = simd.keep(simd.read_partial(rest), last);
+                let kept = simd.keep(simd.read_partial(rest), word(&bits[whole * bytes..]));
                 simd.write_partial(rest, kept);
             }
         }
