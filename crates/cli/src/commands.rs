@@ -14,4 +14,5 @@ pub mod predict;
 pub mod report;
 pub mod reproduce;
 pub mod smooth;
+pub mod status;
 pub mod train;

@@ -46,6 +46,7 @@ const COMMANDS: &[Entry] = &[
     commands::attack::ENTRY,
     commands::measure::CLEVER,
     commands::measure::FIDELITY,
+    commands::status::ENTRY,
     commands::merge::ENTRY,
     commands::report::ENTRY,
     commands::reproduce::ENTRY,

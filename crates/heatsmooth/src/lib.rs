@@ -92,6 +92,7 @@ mod one_pass;
 mod predict;
 pub mod presets;
 mod registry;
+mod shard;
 mod smooth;
 mod source;
 mod subject;
@@ -119,6 +120,7 @@ pub use predict::{
 pub use registry::{
     AttackEntry, MeasureContext, MeasureFn, MeasurementEntry, MethodEntry, Registry,
 };
+pub use shard::{FoundShard, shard_in, shard_log, shard_of_environment};
 pub use smooth::{Base, SmoothOptions, Smoothed};
 pub use source::{
     DataSource, GivenImages, ImageSource, ModelSource, SplitChoice, TaskChoice, Weights,

@@ -24,10 +24,15 @@ settings! {
         images: Option<String> = None,
         /// Only every K-th image.
         skip: u64 = 1,
-        /// Part I of N, as I/N, for array jobs; the parts are merged afterwards.
+        /// Part I of N, as I/N, for array jobs; the parts are merged afterwards. The
+        /// binary finds it in the environment of Slurm, SGE and PBS arrays, Kubernetes
+        /// Indexed Jobs, torchrun and mpirun; none: all images, whatever it says.
         shard: Option<String> = None,
     }
 }
+
+/// All images, whatever the environment says.
+const NO_SHARD: &str = "none";
 
 impl ImageChoice {
     /// The first so many images.
@@ -53,7 +58,7 @@ impl ImageChoice {
             return Err(SettingError::value("skip", 0, expected).into());
         }
         selection.step = self.skip;
-        if let Some(text) = &self.shard {
+        if let Some(text) = self.shard.as_deref().filter(|text| *text != NO_SHARD) {
             let parts = text.split_once('/');
             let parts = parts.and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
             match parts {
@@ -61,7 +66,7 @@ impl ImageChoice {
                     selection.shard = Some(Shard { index, count });
                 }
                 _ => {
-                    let expected = "I/N with I from 1 to N, such as 3/8";
+                    let expected = "I/N with I from 1 to N, such as 3/8, or none";
                     return Err(SettingError::value("shard", text, expected).into());
                 }
             }

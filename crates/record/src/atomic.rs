@@ -29,10 +29,30 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
 /// Removes temporary files that killed processes left in a folder; those of living
 /// ones are locked.
 pub fn sweep(folder: &Path) {
+    remove_temporaries(folder, TEMPORARY);
+}
+
+/// The same for the temporary files of one file: other processes may write beside it,
+/// from machines whose locks cannot be seen here.
+pub(crate) fn sweep_for(path: &Path) {
+    remove_temporaries(folder_of(path), &temporary(path));
+}
+
+/// How the names of the temporary files of a file start.
+fn temporary(path: &Path) -> String {
+    // Names cannot become much longer than this.
+    const LONGEST: usize = 128;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let skipped = name.chars().count().saturating_sub(LONGEST);
+    let end: String = name.chars().skip(skipped).collect();
+    format!("{TEMPORARY}{end}-")
+}
+
+fn remove_temporaries(folder: &Path, prefix: &str) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
-        if name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
+        if name.as_encoded_bytes().starts_with(prefix.as_bytes())
             && let Ok(file) = File::open(entry.path())
             && file.try_lock().is_ok()
         {
@@ -45,7 +65,8 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let folder = folder_of(path);
     fs::create_dir_all(folder).map_err(RecordError::io(folder, "create the folder"))?;
     let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMPORARY);
+    let prefix = temporary(path);
+    builder.prefix(&prefix);
     #[cfg(unix)]
     {
         // tempfile's default of 0600 would hide results from the group; the
@@ -141,6 +162,20 @@ mod tests {
         sweep(folder.path());
         let left = [".tmp-dead", ".tmp-alive", "other"].map(|name| at(name).exists());
         assert_eq!(left, [false, true, true]);
+    }
+
+    #[test]
+    fn only_what_is_left_of_the_file_itself_is_swept_up_beside_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let names = [".tmp-a.json-x", ".tmp-b.json-x"];
+        for name in names {
+            fs::write(at(name), b"x").unwrap();
+        }
+        sweep_for(&at("a.json"));
+        assert_eq!(names.map(|name| at(name).exists()), [false, true]);
+        // As a kill between the two would leave it.
+        assert!(temporary(&at(&"long".repeat(60))).len() < 140);
     }
 
     #[test]

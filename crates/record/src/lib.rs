@@ -93,6 +93,7 @@ mod rows;
 mod run;
 mod selection;
 mod smoothing;
+mod status;
 mod tsv;
 mod tsv_writer;
 
@@ -116,5 +117,6 @@ pub use rows::{
 pub use run::RunManifest;
 pub use selection::{Selection, Shard};
 pub use smoothing::{NoiseLaw, Norm, SmoothingId};
+pub use status::{LogStatus, ShardStatus, status};
 pub use tsv::{Torn, Tsv};
 pub use tsv_writer::{Reopened, TsvWriter};

@@ -84,8 +84,8 @@ impl<R: Row> Log<R> {
                 reason,
             });
         }
-        atomic::sweep(atomic::folder_of(path));
         let json = manifest_path(path);
+        atomic::sweep_for(&json);
         let exists = |path: &Path| path.try_exists().map_err(RecordError::io(path, "read"));
         match (exists(path)?, exists(&json)?) {
             (true, false) => {
@@ -113,7 +113,12 @@ impl<R: Row> Log<R> {
             true => earlier::<R>(path, &columns),
             false => columns.clone(),
         };
-        let opened = TsvWriter::open(path, &on_disk);
+        // Every shard has a file of its own, perhaps on a shared folder, whose locks
+        // may outlive a process that was killed on another machine.
+        let opened = match manifest.selection.shard {
+            Some(_) => TsvWriter::open_unlocked(path, &on_disk),
+            None => TsvWriter::open(path, &on_disk),
+        };
         if matches!(&opened, Err(RecordError::Io { .. })) && !path.exists() {
             // A full disk: a manifest alone is of no use.
             let _ = std::fs::remove_file(&json);

@@ -46,9 +46,7 @@ pub fn merge<P: AsRef<Path>>(shards: &[P], out: &Path) -> Result<Merged, RecordE
             "name the logs of all shards",
         ));
     };
-    for part in &parts[1..] {
-        belongs(first, part)?;
-    }
+    all_belong(first, &parts[1..])?;
     let mut whole = first.manifest.clone();
     match first.shard {
         Some(Shard { count, .. }) => all_there(&parts, count)?,
@@ -135,6 +133,30 @@ impl Part {
     }
 }
 
+/// How many parts an error names.
+const NAMED: usize = 20;
+
+/// Every part belongs to the first one; all that do not are named.
+fn all_belong(first: &Part, others: &[Part]) -> Result<(), RecordError> {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut hint = String::new();
+    for part in others {
+        match belongs(first, part) {
+            Ok(()) => {}
+            Err(RecordError::Shards { reason, hint: what }) => {
+                reasons.push(reason);
+                hint = what;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    reasons.truncate(NAMED);
+    Err(shards_error(reasons.join("; "), &hint))
+}
+
 fn belongs(first: &Part, part: &Part) -> Result<(), RecordError> {
     if first.shard.is_some() != part.shard.is_some() {
         let whole = if first.shard.is_some() { part } else { first };
@@ -189,15 +211,19 @@ fn follow_each_other(parts: &[Part]) -> Result<(), RecordError> {
 
 fn all_there(parts: &[Part], count: u64) -> Result<(), RecordError> {
     let index = |part: &Part| part.shard.map_or(0, |shard| shard.index);
-    for pair in parts.windows(2) {
-        if index(&pair[0]) == index(&pair[1]) {
-            let (a, b) = (pair[0].path.display(), pair[1].path.display());
-            let reason = format!(
-                "shard {}/{count} is given twice: {a} and {b}",
-                index(&pair[0])
-            );
-            return Err(shards_error(reason, "name each shard once"));
-        }
+    let pairs = parts
+        .windows(2)
+        .filter(|pair| index(&pair[0]) == index(&pair[1]));
+    let doubles = pairs.take(NAMED).map(|pair| {
+        let (a, b) = (pair[0].path.display(), pair[1].path.display());
+        format!(
+            "shard {}/{count} is given twice: {a} and {b}",
+            index(&pair[0])
+        )
+    });
+    let doubles: Vec<String> = doubles.collect();
+    if !doubles.is_empty() {
+        return Err(shards_error(doubles.join("; "), "name each shard once"));
     }
     if let Some(part) = parts
         .iter()
@@ -210,19 +236,36 @@ fn all_there(parts: &[Part], count: u64) -> Result<(), RecordError> {
         );
         return Err(shards_error(reason, "shards count from 1/N to N/N"));
     }
-    let missing: Vec<String> = (1..=count)
-        .filter(|wanted| parts.iter().all(|part| index(part) != *wanted))
-        .take(20)
-        .map(|index| format!("{index}/{count}"))
-        .collect();
+    let there: Vec<u64> = parts.iter().map(index).collect();
+    let missing = missing_of(&there, count);
     if missing.is_empty() {
         return Ok(());
     }
-    let reason = format!("of {count} shards, {} missing", missing.join(", "));
+    let reason = format!("of {count} shards, {missing} missing");
     Err(shards_error(
         reason,
         "run the missing shards, or name their logs too",
     ))
+}
+
+/// The shards that are not among `there` (sorted), as `2/9, 4/9 to 7/9`; empty if none
+/// is missing.
+pub(crate) fn missing_of(there: &[u64], count: u64) -> String {
+    let ends = there.iter().copied().chain([count + 1]);
+    let starts = [0].into_iter().chain(there.iter().copied());
+    let gaps = starts
+        .zip(ends)
+        .filter(|(before, after)| after - before > 1);
+    let gaps = gaps.map(|(before, after)| match (before + 1, after - 1) {
+        (one, other) if one == other => format!("{one}/{count}"),
+        (first, last) if first + 1 == last => format!("{first}/{count}, {last}/{count}"),
+        (first, last) => format!("{first}/{count} to {last}/{count}"),
+    });
+    let mut named: Vec<String> = gaps.take(NAMED + 1).collect();
+    if named.len() > NAMED {
+        named[NAMED] = "and more".into();
+    }
+    named.join(", ")
 }
 
 /// The lines of a shard with their images, if these are all that it should have.

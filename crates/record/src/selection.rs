@@ -1,5 +1,7 @@
 //! Which images of a data set a log covers.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Every `step`-th image of `start..end`, or one shard of these.
@@ -25,6 +27,12 @@ pub struct Shard {
     pub index: u64,
     /// Number of shards.
     pub count: u64,
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
 }
 
 impl Selection {

@@ -17,7 +17,8 @@ const SYNC_EVERY: Duration = Duration::from_millis(200);
 /// the process loses at most the row being written (its torn line is cut off on
 /// reopening). Against power cuts the file is also synced, at most every 200 ms
 /// and by [`finish`](Self::finish). The file is locked: a second writer is
-/// refused.
+/// refused. Without a lock, too, a row is only written where this writer's last one
+/// ended: of two writers, the one that was overtaken is refused.
 #[derive(Debug)]
 pub struct TsvWriter {
     path: PathBuf,
@@ -45,6 +46,23 @@ impl TsvWriter {
         path: &Path,
         columns: &[S],
     ) -> Result<(Self, Reopened), RecordError> {
+        Self::open_with(path, columns, true)
+    }
+
+    /// The same without a lock, for a file that one process alone should write, on a
+    /// shared folder.
+    pub fn open_unlocked<S: AsRef<str>>(
+        path: &Path,
+        columns: &[S],
+    ) -> Result<(Self, Reopened), RecordError> {
+        Self::open_with(path, columns, false)
+    }
+
+    fn open_with<S: AsRef<str>>(
+        path: &Path,
+        columns: &[S],
+        lock: bool,
+    ) -> Result<(Self, Reopened), RecordError> {
         let names: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
         let header = join(path, &names)?;
         let folder = atomic::folder_of(path);
@@ -56,10 +74,9 @@ impl TsvWriter {
             .truncate(false)
             .open(path)
             .map_err(RecordError::io(path, "open"))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(RecordError::Locked { path: path.into() }),
-            // A file system without locks is no reason not to work.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
+        // A file system without locks is no reason not to work.
+        if lock && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(RecordError::Locked { path: path.into() });
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)
@@ -122,6 +139,13 @@ impl TsvWriter {
         }
         let cells: Vec<&str> = cells.iter().map(AsRef::as_ref).collect();
         let line = join(&self.path, &cells)?;
+        let on_disk = self.file.metadata();
+        let on_disk = on_disk.map_err(RecordError::io(&self.path, "read"))?;
+        if on_disk.len() != self.length {
+            return Err(RecordError::Locked {
+                path: self.path.clone(),
+            });
+        }
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             // The disk is full: the part of the row that was written is cut off.
             let _ = self.file.set_len(self.length);

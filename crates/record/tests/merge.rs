@@ -84,8 +84,13 @@ fn what_is_missing_or_foreign_is_named() {
         error(&two, &out),
         "cannot merge: of 4 shards, 2/4, 4/4 missing"
     );
-    let twice = [&shards[..], &shards[1..2]].concat();
-    assert!(error(&twice, &out).starts_with("cannot merge: shard 2/4 is given twice"));
+    let twice = [&shards[..], &shards[1..2], &shards[3..]].concat();
+    let said = error(&twice, &out);
+    assert!(
+        said.starts_with("cannot merge: shard 2/4 is given twice"),
+        "{said}"
+    );
+    assert!(said.contains("; shard 4/4 is given twice"), "{said}");
 
     let whole = folder.path().join("whole.tsv");
     write(&whole, &manifest(IMAGES));
@@ -99,8 +104,19 @@ fn what_is_missing_or_foreign_is_named() {
             ..shard(2, 4)
         },
     );
-    let mixed = [shards[0].clone(), foreign];
-    assert!(error(&mixed, &out).ends_with("1.tsv: sigma is 0.5, wanted 0.25"));
+    let other = folder.path().join("other.tsv");
+    let another = Manifest {
+        seed: 3,
+        ..shard(3, 4)
+    };
+    write(&other, &another);
+    let mixed = [shards[0].clone(), foreign, other];
+    let said = error(&mixed, &out);
+    assert!(
+        said.contains("1.tsv: sigma is 0.5, wanted 0.25; "),
+        "{said}"
+    );
+    assert!(said.ends_with("1.tsv: seed is 3, wanted 0"), "{said}");
 
     // Shard 2 of 4 covers images 1, 5 and 9; the last row is torn.
     let text = fs::read_to_string(&shards[1]).unwrap();
@@ -167,6 +183,18 @@ fn logs_of_ones_own_kind_join_by_their_images() {
     assert_eq!(merge(&shards, &out).unwrap().rows, 4);
     let joined = "idx\ttexture\n0\tsoft\n1\tsoft\n2\thard\n3\tsoft\n";
     assert_eq!(fs::read_to_string(&out).unwrap(), joined);
+}
+
+#[test]
+fn gaps_are_named_as_ranges() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = write_shards(folder.path(), 9);
+    let out = folder.path().join("merged.tsv");
+    let some = [1, 2, 7].map(|index: usize| shards[index - 1].clone());
+    assert_eq!(
+        error(&some, &out),
+        "cannot merge: of 9 shards, 3/9 to 6/9, 8/9, 9/9 missing"
+    );
 }
 
 fn range(folder: &Path, start: u64, end: u64, step: u64) -> PathBuf {

@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use heatsmooth::settings::{Field, SettingError, Settings, Values, settings};
 use heatsmooth::{
-    DataSource, Error, ImageChoice, ImageSource as _, MeasureContext, ModelSource, Registry,
-    SplitChoice, Subject, Weights, calibration_log,
+    DataSource, Error, ImageChoice, ImageSource as _, MeasureContext, ModelSource, Observer as _,
+    Registry, SplitChoice, Subject, Weights, calibration_log, shard_log, shard_of_environment,
 };
 
 use crate::Entry;
@@ -210,13 +210,22 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
         }
         None => (ModelSource::with(model, weights), None),
     };
-    let log = match read::<LogFile>(&values)?.out {
+    let mut log = match read::<LogFile>(&values)?.out {
         None if what == CALIBRATION => calibration_log(&model),
         out => required(out, "out")?,
     };
-    let (split, images) = (read::<SplitChoice>(&values)?, read::<ImageChoice>(&values)?);
-    let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
+    let (split, mut images) = (read::<SplitChoice>(&values)?, read::<ImageChoice>(&values)?);
     let mut terminal = common.terminal();
+    // A calibration is about all images at once.
+    if images.shard.is_none()
+        && what != CALIBRATION
+        && let Some(found) = shard_of_environment()?
+    {
+        images.shard = Some(found.shard.to_string());
+        log = shard_log(&log, found.shard);
+        terminal.note(&format!("{found}: {}", log.display()));
+    }
+    let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
     let context = MeasureContext {
         seed: common.seed(),
         reference: reference.as_ref(),

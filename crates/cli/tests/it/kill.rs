@@ -112,7 +112,7 @@ fn killed_runs_end_with_the_same_bytes() {
 }
 
 /// A log without its two columns of times.
-fn without_times(path: &Path) -> Vec<String> {
+pub(crate) fn without_times(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let header: Vec<&str> = text.lines().next().unwrap().split('\t').collect();
     let timed = |i: usize| header[i].contains("time");

@@ -15,4 +15,5 @@ mod makings;
 mod norms;
 mod own_model;
 mod regression;
+mod shards;
 mod workspace;
