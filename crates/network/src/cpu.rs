@@ -1,7 +1,9 @@
 //! The verbs on the CPU, by the kernels of this workspace.
 
+mod constants;
 mod folded;
 mod inference;
+mod tokens;
 mod training;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use kernels::geometry::Shape;
 use serde::{Deserialize, Serialize};
 
 use crate::device_error::DeviceError;
+use crate::infer::infer;
 use crate::op::Op;
 use crate::parameters::ParameterSpec;
 
@@ -137,7 +138,10 @@ impl Graph {
                     return Err(fail(format!("its {suffix} {dims:?} is empty or too large")));
                 }
                 parameters.push(ParameterSpec {
-                    name: format!("{}.{suffix}", node.name),
+                    name: match suffix {
+                        "" => node.name.clone(),
+                        suffix => format!("{}.{suffix}", node.name),
+                    },
                     shape: dims,
                     role,
                 });
@@ -158,6 +162,11 @@ impl Graph {
             ranges.push(start..parameters.len());
             shapes.push(shape);
         }
+        let mut names = HashSet::new();
+        if let Some(twice) = parameters.iter().find(|spec| !names.insert(&spec.name)) {
+            return Err(GraphError::Duplicate(twice.name.clone()));
+        }
+        constants_are_read_as_such(&nodes)?;
         let foreign = |node: &Node| matches!(node.op, Op::Foreign { .. });
         if nodes.iter().any(foreign) && nodes.len() > 2 {
             return Err(GraphError::Mixed);
@@ -196,9 +205,16 @@ impl Graph {
         self.shapes[0]
     }
 
-    /// Shape of a node's first input.
+    /// Shape of a node's first input, or its own if it reads nothing.
     pub fn input_of(&self, node: NodeId) -> Shape {
-        self.shapes[self.nodes[node].inputs[0]]
+        let first = self.nodes[node].inputs.first();
+        self.shapes[first.copied().unwrap_or(node)]
+    }
+
+    /// Which nodes have the same value for every image: parameters, and what is
+    /// rearranged of them.
+    pub fn constants(&self) -> Vec<bool> {
+        constants(&self.nodes)
     }
 
     /// The node that gives the logits.
@@ -228,145 +244,65 @@ impl Graph {
         trainable.map(ParameterSpec::len).sum()
     }
 
-    /// Multiply-accumulates of one image's forward pass (convolutions and
-    /// linear layers).
+    /// Multiply-accumulates of one image's forward pass (convolutions, linear
+    /// layers and products of matrices).
     pub fn macs(&self) -> u64 {
         (1..self.nodes.len())
-            .map(|id| self.nodes[id].op.macs(self.input_of(id)))
+            .map(|id| self.nodes[id].op.macs(self.input_of(id), self.shapes[id]))
             .sum()
+    }
+}
+
+fn constants(nodes: &[Node]) -> Vec<bool> {
+    let mut constants: Vec<bool> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        constants.push(match &node.op {
+            Op::Parameter { .. } => true,
+            Op::Rearrange(_) => constants[node.inputs[0]],
+            _ => false,
+        });
+    }
+    constants
+}
+
+/// Refuses constants where executors want a value of each image.
+fn constants_are_read_as_such(nodes: &[Node]) -> Result<(), GraphError> {
+    let constants = constants(nodes);
+    let fail = |node: &Node, reason: &str| GraphError::Shape {
+        node: node.name.clone(),
+        op: node.op.name(),
+        reason: reason.into(),
+    };
+    for node in nodes {
+        let read = node
+            .inputs
+            .iter()
+            .filter(|&&input| constants[input])
+            .count();
+        let fits = match &node.op {
+            Op::Add | Op::Mul | Op::Concat | Op::MatMul { .. } => read < node.inputs.len(),
+            Op::Rearrange(_) => true,
+            _ => read == 0,
+        };
+        if !fits {
+            return Err(fail(node, "reads nothing that depends on the image"));
+        }
+        if node.op == Op::Add || node.op == Op::Mul {
+            // The first input says for which images.
+            if constants[node.inputs[0]] {
+                return Err(fail(node, "its first input does not depend on the image"));
+            }
+        }
+    }
+    match (constants.last(), nodes.last()) {
+        (Some(true), Some(last)) => Err(fail(last, "does not depend on the image")),
+        _ => Ok(()),
     }
 }
 
 fn small(dims: impl IntoIterator<Item = usize>) -> bool {
     let product = dims.into_iter().try_fold(1, usize::checked_mul);
     product.is_some_and(|n| (1..=MAX_ELEMENTS).contains(&n))
-}
-
-/// Output shape of an operator, or what does not fit.
-fn infer(op: &Op, inputs: &[Shape]) -> Result<Shape, String> {
-    let pooled = |window: &kernels::geometry::Window, channels| {
-        let Shape { height, width, .. } = inputs[0];
-        let [h, w] = window.output(height, width).ok_or_else(|| {
-            format!(
-                "a window of {}x{} does not fit the input {}",
-                window.kernel[0], window.kernel[1], inputs[0]
-            )
-        })?;
-        Ok(Shape::new(h, w, channels))
-    };
-    match op {
-        Op::Input { shape } => Ok(*shape),
-        Op::Affine { scale, shift } => {
-            let fits = |v: &[f32]| v.len() == 1 || v.len() == inputs[0].channels;
-            if !fits(scale) || !fits(shift) {
-                return Err(format!(
-                    "{} factors and {} offsets for {} channels",
-                    scale.len(),
-                    shift.len(),
-                    inputs[0].channels
-                ));
-            }
-            if scale.iter().chain(shift).any(|v| !v.is_finite()) {
-                return Err("a factor or offset is not finite".into());
-            }
-            Ok(inputs[0])
-        }
-        Op::Conv {
-            out_channels,
-            window,
-            groups,
-            ..
-        } => {
-            let channels = inputs[0].channels;
-            if !channels.is_multiple_of(*groups) || !out_channels.is_multiple_of(*groups) {
-                return Err(format!(
-                    "{groups} groups do not divide {channels} input and {out_channels} output channels"
-                ));
-            }
-            pooled(window, *out_channels)
-        }
-        Op::BatchNorm {
-            epsilon, momentum, ..
-        } => {
-            if !(*epsilon >= 0.0 && *epsilon < 1.0 && (0.0..=1.0).contains(momentum)) {
-                return Err(format!(
-                    "epsilon {epsilon} or momentum {momentum} is absurd"
-                ));
-            }
-            Ok(inputs[0])
-        }
-        Op::Activation(_) | Op::AveragedRelu => Ok(inputs[0]),
-        Op::Add => match inputs {
-            [a, b] if a == b => Ok(*a),
-            _ => Err(format!("cannot add {} and {}", inputs[0], inputs[1])),
-        },
-        Op::Mul => match inputs {
-            [a, b] if a == b || *b == Shape::vector(a.channels) => Ok(*a),
-            _ => Err(format!("cannot multiply {} by {}", inputs[0], inputs[1])),
-        },
-        Op::Concat => {
-            let Shape { height, width, .. } = inputs[0];
-            if inputs
-                .iter()
-                .any(|s| (s.height, s.width) != (height, width))
-            {
-                return Err("inputs differ in height or width".into());
-            }
-            let mut channels = inputs.iter().map(|s| s.channels);
-            let channels = channels.try_fold(0, usize::checked_add);
-            Ok(Shape::new(
-                height,
-                width,
-                channels.ok_or("too many channels")?,
-            ))
-        }
-        Op::MaxPool { window } | Op::AveragePool { window, .. } => {
-            pooled(window, inputs[0].channels)
-        }
-        Op::GlobalAveragePool => Ok(Shape::vector(inputs[0].channels)),
-        Op::Subsample { stride: [v, h] } => {
-            if *v == 0 || *h == 0 {
-                return Err("a stride of 0".into());
-            }
-            Ok(Shape::new(
-                inputs[0].height.div_ceil(*v),
-                inputs[0].width.div_ceil(*h),
-                inputs[0].channels,
-            ))
-        }
-        Op::Pad { padding, channels } => {
-            let total = |a: usize, b: usize, c: usize| a.checked_add(b)?.checked_add(c);
-            let shape = (|| {
-                Some(Shape::new(
-                    total(inputs[0].height, padding.top, padding.bottom)?,
-                    total(inputs[0].width, padding.left, padding.right)?,
-                    total(inputs[0].channels, channels[0], channels[1])?,
-                ))
-            })();
-            shape.ok_or_else(|| "too much padding".into())
-        }
-        Op::Flatten => {
-            let Shape {
-                height,
-                width,
-                channels,
-            } = inputs[0];
-            let len = height
-                .checked_mul(width)
-                .and_then(|p| p.checked_mul(channels));
-            Ok(Shape::vector(len.ok_or("too many features")?))
-        }
-        Op::Foreign { classes, .. } => Ok(Shape::vector(*classes)),
-        Op::Linear { out_features, .. } => {
-            if inputs[0] != Shape::vector(inputs[0].channels) {
-                return Err(format!(
-                    "wants a vector, got {}: flatten or pool it first",
-                    inputs[0]
-                ));
-            }
-            Ok(Shape::vector(*out_features))
-        }
-    }
 }
 
 /// Adds nodes one behind the other.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::Activation;
 use crate::parameters::{ParameterSpec, Role};
+use crate::rearrange::Rearrange;
 
 /// A node's operator. Parameters are named after the node: a convolution called
 /// `conv1` owns `conv1.weight` and, if it has one, `conv1.bias`.
@@ -53,10 +54,10 @@ pub enum Op {
     /// The ReLU's average over Gaussian noise, `E max(x + width_c z, 0)`: `width`,
     /// one value a channel; 0 is the ReLU itself.
     AveragedRelu,
-    /// Sum of two inputs of one shape.
+    /// Sum of two inputs of one shape; where the second has a height, width or
+    /// number of channels of 1, it is spread along it (a position embedding).
     Add,
-    /// Product of two inputs of one shape; the second may be `1 x 1 x c` and is
-    /// then spread over the pixels (squeeze-and-excitation).
+    /// Product of two inputs, spread as in [`Op::Add`] (squeeze-and-excitation).
     Mul,
     /// Channels of all inputs, one behind the other.
     Concat,
@@ -95,6 +96,43 @@ pub enum Op {
         /// With a bias.
         bias: bool,
     },
+    /// A value of the network's own, the same for every image: a class token, a
+    /// position embedding, factors. Reads nothing; has one parameter, called like
+    /// the node. It can be added, multiplied with, joined, rearranged.
+    Parameter {
+        /// Of the value.
+        shape: Shape,
+        /// How it starts, and whether it is learned.
+        role: Role,
+    },
+    /// Mean 0 and variance 1 over the channels of each group, at each pixel on its
+    /// own (layer norm) or over all pixels (group norm): optionally `weight` (scale)
+    /// and `bias` (shift), one value a channel.
+    LayerNorm {
+        /// Groups of channels.
+        groups: usize,
+        /// Over all pixels.
+        over_pixels: bool,
+        /// The mean is taken away; else values are only divided by the root of
+        /// their mean square.
+        centred: bool,
+        /// Added to the variance.
+        epsilon: f32,
+        /// With a trainable scale.
+        scale: bool,
+        /// With a trainable shift.
+        shift: bool,
+    },
+    /// Products of matrices, as many as the inputs are high: each has a row for
+    /// every step of the width and a column for every channel.
+    MatMul {
+        /// The second matrix is turned around: `a b^T`.
+        transposed: bool,
+    },
+    /// Exponentials of the channels of each pixel, divided by their sum.
+    Softmax,
+    /// Elements in other places.
+    Rearrange(Rearrange),
     /// A whole network of another program, which alone can evaluate it. Here it is
     /// known by its parameters and outputs only, so that it can be trained, hashed
     /// and kept like any other. Reads the image, and is the last node.
@@ -150,6 +188,15 @@ impl Op {
             Op::Pad { .. } => "pad",
             Op::Flatten => "flatten",
             Op::Linear { .. } => "linear",
+            Op::Parameter { .. } => "parameter",
+            Op::LayerNorm {
+                over_pixels: true, ..
+            } => "group-norm",
+            Op::LayerNorm { centred: false, .. } => "rms-norm",
+            Op::LayerNorm { .. } => "layer-norm",
+            Op::MatMul { .. } => "mat-mul",
+            Op::Softmax => "softmax",
+            Op::Rearrange(_) => "rearrange",
             Op::Foreign { .. } => "foreign",
         }
     }
@@ -172,8 +219,9 @@ impl Op {
         }
     }
 
-    /// Suffix, shape and role of each parameter, in storage order; none of a foreign
-    /// network, which names them itself.
+    /// Suffix, shape and role of each parameter, in storage order; an empty suffix
+    /// stands for the node's own name. None of a foreign network, which names them
+    /// itself.
     pub fn parameters(&self, input: Shape) -> Vec<(&'static str, Vec<usize>, Role)> {
         let mut list = Vec::new();
         match self {
@@ -208,6 +256,18 @@ impl Op {
                 list.push(("running_mean", channels.clone(), Role::RunningMean));
                 list.push(("running_var", channels, Role::RunningVariance));
             }
+            Op::LayerNorm { scale, shift, .. } => {
+                if *scale {
+                    list.push(("weight", vec![input.channels], Role::NormScale));
+                }
+                if *shift {
+                    list.push(("bias", vec![input.channels], Role::NormShift));
+                }
+            }
+            Op::Parameter { shape, role } => {
+                let dims = vec![shape.height, shape.width, shape.channels];
+                list.push(("", dims, *role));
+            }
             Op::AveragedRelu => list.push(("width", vec![input.channels], Role::Width)),
             _ => {}
         }
@@ -215,8 +275,9 @@ impl Op {
     }
 
     /// Multiply-accumulates for one image.
-    pub fn macs(&self, input: Shape) -> u64 {
+    pub fn macs(&self, input: Shape, output: Shape) -> u64 {
         match self {
+            Op::MatMul { .. } => input.len() as u64 * output.channels as u64,
             Op::Linear { out_features, .. } => *out_features as u64 * input.channels as u64,
             _ => self.conv_shape(input).map_or(0, |conv| conv.macs()),
         }
@@ -225,8 +286,8 @@ impl Op {
     /// Number of inputs, as a range.
     pub(crate) fn arity(&self) -> std::ops::RangeInclusive<usize> {
         match self {
-            Op::Input { .. } => 0..=0,
-            Op::Add | Op::Mul => 2..=2,
+            Op::Input { .. } | Op::Parameter { .. } => 0..=0,
+            Op::Add | Op::Mul | Op::MatMul { .. } => 2..=2,
             Op::Concat => 1..=usize::MAX,
             _ => 1..=1,
         }

@@ -14,9 +14,9 @@ pub enum Role {
     Weight,
     /// Bias of a convolution or linear layer.
     Bias,
-    /// Scale of a batch norm.
+    /// Scale of a norm, or of a layer's outputs.
     NormScale,
-    /// Shift of a batch norm.
+    /// Shift of a norm.
     NormShift,
     /// Running mean of a batch norm; not trained.
     RunningMean,
@@ -24,7 +24,9 @@ pub enum Role {
     RunningVariance,
     /// Width of the noise that a ReLU is averaged over; measured, not trained.
     Width,
-    /// Anything else that is kept but not trained; only foreign networks have such.
+    /// A class token or position embedding: trained, starts small.
+    Embedding,
+    /// Anything else that is kept but not trained.
     Constant,
 }
 
@@ -42,8 +44,8 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterSpec {
-    /// `node.weight`, `node.bias`, `node.running_mean`, `node.running_var` or
-    /// `node.width`.
+    /// `node.weight`, `node.bias`, `node.running_mean`, `node.running_var`,
+    /// `node.width`, or `node` itself.
     pub name: String,
     /// As in PyTorch: OIHW, out x in, or channels; empty for a single number.
     pub shape: Vec<usize>,

@@ -2,6 +2,7 @@
 
 mod backward;
 mod forward;
+mod tokens;
 
 use std::marker::PhantomData;
 

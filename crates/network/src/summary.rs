@@ -26,7 +26,7 @@ impl fmt::Display for Summary<'_> {
             let macs = if id == 0 {
                 0
             } else {
-                node.op.macs(graph.input_of(id))
+                node.op.macs(graph.input_of(id), graph.shape(id))
             };
             let line = format!(
                 "{:width$}  {:19}  {:>12}  {:>12}  {:>14}",

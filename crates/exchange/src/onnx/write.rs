@@ -1,12 +1,16 @@
 //! From a graph to ONNX.
 
 mod fields;
+mod layouts;
 mod nodes;
+mod rearrange;
+mod tokens;
 
 use network::{Activation, Graph, Model, NodeId, Op, fold_batch_norms};
 use prost::Message;
 
-use self::fields::{int, value_info};
+use self::fields::value_info;
+use self::layouts::{Layout, Value};
 use super::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
     TensorProto, data_type,
@@ -50,6 +54,8 @@ fn encode(model: &Model) -> Vec<u8> {
     });
     let mut writer = Writer {
         model,
+        opset: if late { LATE_OPSET } else { OPSET },
+        constants: graph.constants(),
         proto: GraphProto {
             name: Some(model.info.architecture.clone().unwrap_or("network".into())),
             ..GraphProto::default()
@@ -75,15 +81,11 @@ fn encode(model: &Model) -> Vec<u8> {
     proto.encode_to_vec()
 }
 
-/// An ONNX value: its name, and whether it is N x K or N x C x H x W.
-#[derive(Clone)]
-struct Value {
-    name: String,
-    flat: bool,
-}
-
 struct Writer<'a> {
     model: &'a Model,
+    opset: i64,
+    /// Nodes whose value is the same for every image.
+    constants: Vec<bool>,
     proto: GraphProto,
     /// Of every node so far.
     values: Vec<Value>,
@@ -100,7 +102,7 @@ impl Writer<'_> {
         self.proto.input = vec![value_info("image", &image)];
         self.values.push(Value {
             name: "image".into(),
-            flat: false,
+            layout: Layout::First,
         });
         for id in 1..self.graph().nodes().len() {
             let value = self.node(id);
@@ -154,43 +156,7 @@ impl Writer<'_> {
         names.collect()
     }
 
-    /// A node's value as N x K; the node's shape is 1 x 1 x K.
-    fn flat(&mut self, id: NodeId) -> String {
-        let Value { name, flat } = self.values[id].clone();
-        if flat {
-            return name;
-        }
-        let vector = format!("{name}/vector");
-        if !self.made(&vector) {
-            self.emit("Flatten", &vector, &[&name], vec![int("axis", 1)]);
-        }
-        vector
-    }
-
-    /// A node's value as N x C x H x W.
-    fn image(&mut self, id: NodeId) -> String {
-        let Value { name, flat } = self.values[id].clone();
-        if !flat {
-            return name;
-        }
-        let image = format!("{name}/image");
-        if !self.made(&image) {
-            let axes = self.int_initialiser(format!("{name}/axes"), &[2, 3]);
-            self.emit("Unsqueeze", &image, &[&name, &axes], vec![]);
-        }
-        image
-    }
-
     fn made(&self, name: &str) -> bool {
         self.proto.node.iter().any(|node| node.output[0] == name)
-    }
-
-    /// Constants per channel, shaped to fit a value.
-    fn per_channel(&mut self, name: String, values: &[f32], flat: bool) -> String {
-        match (values.len(), flat) {
-            (1, _) => self.initialiser(name, &[], values),
-            (n, true) => self.initialiser(name, &[n], values),
-            (n, false) => self.initialiser(name, &[n, 1, 1], values),
-        }
     }
 }

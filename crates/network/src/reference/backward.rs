@@ -5,8 +5,8 @@ use kernels::reference::{
     max_pool_gradient,
 };
 
-use super::ReferenceTape;
-use super::forward::{factor_index, moves};
+use super::forward::{moves, spread_index};
+use super::{ReferenceTape, tokens};
 use crate::activation::averaged_relu;
 use crate::graph::Graph;
 use crate::op::Op;
@@ -67,6 +67,12 @@ fn node<T: Real>(
 ) -> Vec<Vec<T>> {
     let node = &graph.nodes()[id];
     let (input, output) = (graph.input_of(id), graph.shape(id));
+    if let Op::Parameter { .. } = node.op {
+        if !gradients[0].is_empty() {
+            add_bias_gradient(gradients.get_mut(0), dy);
+        }
+        return vec![];
+    }
     let x = tape.activations[node.inputs[0]].as_slice();
     let second = || tape.activations[node.inputs[1]].as_slice();
     let mut dx = vec![T::ZERO; x.len()];
@@ -77,7 +83,7 @@ fn node<T: Real>(
         )
     };
     match &node.op {
-        Op::Input { .. } => unreachable!("only node 0 is an input"),
+        Op::Input { .. } | Op::Parameter { .. } => unreachable!("reads nothing"),
         Op::Foreign { .. } => unreachable!("only its own program evaluates it"),
         Op::Affine { scale, .. } => {
             for (i, (dx, &dy)) in dx.iter_mut().zip(dy).enumerate() {
@@ -138,15 +144,36 @@ fn node<T: Real>(
                 *dx = dy * T::from_f64(averaged_relu(x[i].to_f64(), width).1);
             }
         }
-        Op::Add => return vec![dy.to_vec(), dy.to_vec()],
-        Op::Mul => {
-            let mut dfactor = vec![T::ZERO; second().len()];
-            let factors = factor_index(input, graph.shape(node.inputs[1]));
+        op @ (Op::Add | Op::Mul) => {
+            let mut dsecond = vec![T::ZERO; second().len()];
+            let spread = spread_index(input, graph.shape(node.inputs[1]));
             for i in 0..x.len() {
-                dx[i] = dy[i] * second()[factors(i)];
-                dfactor[factors(i)] += dy[i] * x[i];
+                let (a, b) = match op {
+                    Op::Add => (T::ONE, T::ONE),
+                    _ => (x[i], second()[spread(i)]),
+                };
+                dx[i] = dy[i] * b;
+                dsecond[spread(i)] += dy[i] * a;
             }
-            return vec![dx, dfactor];
+            return vec![dx, dsecond];
+        }
+        Op::LayerNorm { epsilon, .. } => {
+            let norm = tokens::Norm::of(&node.op, input, *epsilon);
+            norm.backward(x, values, dy, &mut dx, gradients);
+        }
+        Op::MatMul { transposed } => {
+            let shapes = [input, graph.shape(node.inputs[1]), output];
+            return tokens::mat_mul_backward(*transposed, shapes, x, second(), dy);
+        }
+        Op::Softmax => {
+            let y = &tape.activations[id];
+            tokens::softmax_backward(input.channels, y, dy, &mut dx);
+        }
+        Op::Rearrange(rearrange) => {
+            let runs = rearrange.runs();
+            for (xs, ys) in (0..tape.images).map(image) {
+                runs.add_back(&dy[ys], &mut dx[xs]);
+            }
         }
         Op::Concat => {
             let mut first = 0;

@@ -5,7 +5,7 @@ use kernels::reference::{
     self, BatchStatistics, Real, average_pool, batch_norm_eval, batch_statistics, max_pool,
 };
 
-use super::ReferenceTape;
+use super::{ReferenceTape, tokens};
 use crate::activation::averaged_relu;
 use crate::graph::Graph;
 use crate::op::Op;
@@ -63,11 +63,17 @@ fn node<T: Real>(
 ) -> Option<BatchStatistics<T>> {
     let node = &graph.nodes()[id];
     let (input, output) = (graph.input_of(id), graph.shape(id));
+    if let Op::Parameter { .. } = node.op {
+        let value = &values[graph.parameters_of(id)][0];
+        y.chunks_exact_mut(output.len())
+            .for_each(|y| y.copy_from_slice(value));
+        return None;
+    }
     let x = tape.activations[node.inputs[0]].as_slice();
     let second = || tape.activations[node.inputs[1]].as_slice();
     let values = &values[graph.parameters_of(id)];
     match &node.op {
-        Op::Input { .. } => unreachable!("only node 0 is an input"),
+        Op::Input { .. } | Op::Parameter { .. } => unreachable!("reads nothing"),
         Op::Foreign { .. } => unreachable!("only its own program evaluates it"),
         Op::Affine { scale, shift } => {
             for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
@@ -112,15 +118,26 @@ fn node<T: Real>(
                 *y = T::from_f64(averaged_relu(x.to_f64(), width).0);
             }
         }
-        Op::Add => {
-            for ((y, &a), &b) in y.iter_mut().zip(x).zip(second()) {
-                *y = a + b;
+        op @ (Op::Add | Op::Mul) => {
+            let spread = spread_index(input, graph.shape(node.inputs[1]));
+            for (i, (y, &a)) in y.iter_mut().zip(x).enumerate() {
+                let b = second()[spread(i)];
+                *y = if *op == Op::Add { a + b } else { a * b };
             }
         }
-        Op::Mul => {
-            let factors = factor_index(input, graph.shape(node.inputs[1]));
-            for (i, (y, &a)) in y.iter_mut().zip(x).enumerate() {
-                *y = a * second()[factors(i)];
+        Op::LayerNorm { epsilon, .. } => {
+            let norm = tokens::Norm::of(&node.op, input, *epsilon);
+            norm.forward(x, values, y);
+        }
+        Op::MatMul { transposed } => {
+            let shapes = [input, graph.shape(node.inputs[1]), output];
+            tokens::mat_mul(*transposed, shapes, x, second(), y);
+        }
+        Op::Softmax => tokens::softmax(input.channels, x, y),
+        Op::Rearrange(rearrange) => {
+            let runs = rearrange.runs();
+            for (x, y) in each(x, input, y, output) {
+                runs.copy(x, y);
             }
         }
         Op::Concat => {
@@ -175,14 +192,17 @@ fn node<T: Real>(
     None
 }
 
-/// Index of [`Op::Mul`]'s second factor for element `i` of the first.
-pub(super) fn factor_index(first: Shape, second: Shape) -> impl Fn(usize) -> usize {
+/// Index into the second input of [`Op::Add`] or [`Op::Mul`] for element `i` of the
+/// first.
+pub(super) fn spread_index(first: Shape, second: Shape) -> impl Fn(usize) -> usize {
+    let at = |size: usize, i: usize| if size == 1 { 0 } else { i };
     move |i| {
-        if first == second {
-            i
-        } else {
-            i / first.len() * first.channels + i % first.channels
-        }
+        let (pixel, c) = (i / first.channels, i % first.channels);
+        let (row, x) = (pixel / first.width, pixel % first.width);
+        let (image, y) = (row / first.height, row % first.height);
+        let row = image * second.height + at(second.height, y);
+        let pixel = row * second.width + at(second.width, x);
+        pixel * second.channels + at(second.channels, c)
     }
 }
 

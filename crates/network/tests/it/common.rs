@@ -28,7 +28,7 @@ pub fn model(graph: Graph) -> Model {
     let mut model = Model::initialised(graph, 3, ModelInfo::default());
     let specs = model.graph.parameters().to_vec();
     for (i, (values, spec)) in model.parameters.iter_mut().zip(specs).enumerate() {
-        if spec.shape.len() == 1 {
+        if spec.shape.len() == 1 || spec.role == Role::Embedding {
             let least = match spec.role {
                 Role::Width => 0.0,
                 _ => 0.3,

@@ -69,7 +69,7 @@ fn errors(model: &Model, images: &[f32], mode: Mode) -> [f64; 5] {
 /// Three batches each, of which the median counts: where rounding moves an
 /// activation across the kink of a ReLU, a gradient differs by far more than by
 /// rounding. That is rare, so most batches have none.
-fn check(name: &str, graph: Graph, images: usize) {
+pub(crate) fn check(name: &str, graph: Graph, images: usize) {
     let model = model(graph);
     for mode in [Mode::Train, Mode::Eval, Mode::Frozen] {
         let batches = [1, 2, 3].map(|seed| {

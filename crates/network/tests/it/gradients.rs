@@ -28,11 +28,14 @@ fn network(graph: Graph) -> Reference<f64> {
         let draws = normal(100 + i as u32, values.len());
         for (v, z) in values.iter_mut().zip(draws) {
             match role {
-                Role::Weight | Role::Constant => {}
+                Role::Weight => {}
+                Role::Constant => *v = 0.1 * z as f32,
                 Role::RunningVariance => *v = 1.0 + 0.5 * z.tanh() as f32,
                 Role::Width => *v = 0.5 + 0.4 * z.tanh() as f32,
                 Role::NormScale => *v = 1.0 + 0.2 * z as f32,
-                Role::Bias | Role::NormShift | Role::RunningMean => *v = 0.3 * z as f32,
+                Role::Bias | Role::NormShift | Role::RunningMean | Role::Embedding => {
+                    *v = 0.3 * z as f32;
+                }
             }
         }
     }
@@ -41,7 +44,7 @@ fn network(graph: Graph) -> Reference<f64> {
 
 /// Compares the pulled-back gradient with central differences in a random
 /// direction of each parameter and of the input.
-fn check(name: &str, graph: Graph, images: usize) {
+pub(crate) fn check(name: &str, graph: Graph, images: usize) {
     let network = network(graph);
     let graph = network.graph();
     let cotangent = normal(1, images * graph.classes());
@@ -92,7 +95,7 @@ fn check(name: &str, graph: Graph, images: usize) {
 }
 
 /// A graph around one operator: a convolution before it, a linear head after.
-fn around(op: Op) -> Graph {
+pub(crate) fn around(op: Op) -> Graph {
     let mut graph = GraphBuilder::new(Shape::new(6, 5, 2));
     let window = Window::square(3, 1, 1);
     graph.then(

@@ -9,3 +9,4 @@ mod noisy;
 mod optimiser;
 mod pytorch;
 mod refusals;
+mod tokens;

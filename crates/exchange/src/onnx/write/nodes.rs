@@ -2,19 +2,23 @@
 
 use network::{Activation, NodeId, Op};
 
+use super::Writer;
 use super::fields::{float, int, text, window_attributes};
-use super::{Value, Writer};
+use super::layouts::{Layout, Value};
 
 impl Writer<'_> {
     /// Writes node `id`; returns the value that it makes.
     pub(super) fn node(&mut self, id: NodeId) -> Value {
         let node = self.graph().nodes()[id].clone();
         let name = node.name.as_str();
+        if self.constants[id] {
+            return self.constant(id);
+        }
         let first = node.inputs[0];
         let source = self.values[first].clone();
-        let mut flat = source.flat;
+        let mut layout = source.layout;
         match &node.op {
-            Op::Input { .. } => unreachable!("only node 0 is an input"),
+            Op::Input { .. } | Op::Parameter { .. } => unreachable!("reads nothing"),
             Op::Foreign { .. } => unreachable!("only its own program can write it"),
             Op::Affine { scale, shift } => {
                 self.affine(name, &source, scale, shift);
@@ -26,7 +30,7 @@ impl Writer<'_> {
                 attributes.push(int("group", *groups));
                 let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
                 self.emit("Conv", name, &inputs, attributes);
-                flat = false;
+                layout = Layout::First;
             }
             Op::BatchNorm {
                 epsilon,
@@ -46,7 +50,12 @@ impl Writer<'_> {
                     let zeros = self.initialiser(format!("{name}.bias"), &[channels], &zeros);
                     inputs.insert(1, zeros);
                 }
-                inputs.insert(0, source.name);
+                if layout == Layout::Last {
+                    layout = Layout::First;
+                    inputs.insert(0, self.image(first));
+                } else {
+                    inputs.insert(0, source.name);
+                }
                 let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
                 let attributes = vec![
                     float("epsilon", *epsilon),
@@ -57,22 +66,20 @@ impl Writer<'_> {
             Op::Activation(activation) => self.activation(name, &source.name, *activation),
             Op::AveragedRelu => self.averaged_relu(id, &source),
             Op::Add | Op::Mul | Op::Concat => {
-                flat = node.inputs.iter().all(|&input| self.values[input].flat);
-                let inputs: Vec<String> = node
-                    .inputs
-                    .iter()
-                    .map(|&input| {
-                        if flat {
-                            self.flat(input)
-                        } else {
-                            self.image(input)
-                        }
+                layout = self.common_layout(&node.inputs);
+                let spread = node.op == Op::Concat;
+                let inputs = node.inputs.iter();
+                let inputs: Vec<String> = inputs
+                    .map(|&input| match spread && self.constants[input] {
+                        true => self.for_each_image(input, layout),
+                        false => self.laid_out(input, layout),
                     })
                     .collect();
                 let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
                 let (op, attributes) = match node.op {
                     Op::Add => ("Add", vec![]),
                     Op::Mul => ("Mul", vec![]),
+                    _ if layout == Layout::Last => ("Concat", vec![int("axis", 3)]),
                     _ => ("Concat", vec![int("axis", 1)]),
                 };
                 self.emit(op, name, &inputs, attributes);
@@ -80,7 +87,7 @@ impl Writer<'_> {
             Op::MaxPool { window } => {
                 let input = self.image(first);
                 self.emit("MaxPool", name, &[&input], window_attributes(window));
-                flat = false;
+                layout = Layout::First;
             }
             Op::AveragePool {
                 window,
@@ -90,12 +97,12 @@ impl Writer<'_> {
                 let mut attributes = window_attributes(window);
                 attributes.push(int("count_include_pad", (*count_padding).into()));
                 self.emit("AveragePool", name, &[&input], attributes);
-                flat = false;
+                layout = Layout::First;
             }
             Op::GlobalAveragePool => {
                 let input = self.image(first);
                 self.emit("GlobalAveragePool", name, &[&input], vec![]);
-                flat = false;
+                layout = Layout::First;
             }
             Op::Subsample { stride } => {
                 let input = self.image(first);
@@ -112,7 +119,7 @@ impl Writer<'_> {
                     &[&input, &starts, &ends, &axes, &steps],
                     vec![],
                 );
-                flat = false;
+                layout = Layout::First;
             }
             Op::Pad {
                 padding: p,
@@ -123,23 +130,40 @@ impl Writer<'_> {
                 let pads = pads.map(|v| v as i64);
                 let pads = self.int_initialiser(format!("{name}/pads"), &pads);
                 self.emit("Pad", name, &[&input, &pads], vec![]);
-                flat = false;
+                layout = Layout::First;
             }
             Op::Flatten => {
-                self.emit("Flatten", name, &[&source.name], vec![int("axis", 1)]);
-                flat = true;
+                let input = match layout {
+                    Layout::Vector => source.name,
+                    _ => self.image(first),
+                };
+                self.emit("Flatten", name, &[&input], vec![int("axis", 1)]);
+                layout = Layout::Vector;
             }
             Op::Linear { .. } => {
                 let mut inputs = vec![self.flat(first)];
                 inputs.extend(self.parameters(id));
                 let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
                 self.emit("Gemm", name, &inputs, vec![int("transB", 1)]);
-                flat = true;
+                layout = Layout::Vector;
+            }
+            Op::LayerNorm { .. } => layout = self.layer_norm(id),
+            Op::MatMul { transposed } => {
+                self.mat_mul(id, *transposed);
+                layout = Layout::Last;
+            }
+            Op::Softmax => {
+                let axis = if layout == Layout::Last { 3 } else { 1 };
+                self.emit("Softmax", name, &[&source.name], vec![int("axis", axis)]);
+            }
+            Op::Rearrange(rearrange) => {
+                self.rearrange(name, first, rearrange);
+                layout = Layout::Last;
             }
         }
         Value {
             name: name.into(),
-            flat,
+            layout,
         }
     }
 
@@ -149,7 +173,7 @@ impl Writer<'_> {
         let scaled = scale.iter().any(|&v| v != 1.0) || !shifted;
         let mut value = source.name.clone();
         if scaled {
-            let scale = self.per_channel(format!("{name}/scale"), scale, source.flat);
+            let scale = self.per_channel(format!("{name}/scale"), scale, source.layout);
             let product = match shifted {
                 true => format!("{name}/product"),
                 false => name.to_string(),
@@ -158,7 +182,7 @@ impl Writer<'_> {
             value = product;
         }
         if shifted {
-            let shift = self.per_channel(format!("{name}/shift"), shift, source.flat);
+            let shift = self.per_channel(format!("{name}/shift"), shift, source.layout);
             self.emit("Add", name, &[&value, &shift], vec![]);
         }
     }
@@ -174,7 +198,7 @@ impl Writer<'_> {
         let inverse: Vec<f32> = width.iter().map(|w| 1.0 / w).collect();
         let part = |part: &str| Value {
             name: format!("{name}/{part}"),
-            flat: source.flat,
+            layout: source.layout,
         };
         let (u, gelu, square) = (part("u"), part("gelu"), part("square"));
         self.affine(&u.name, source, &inverse, &[0.0]);

@@ -7,6 +7,8 @@ use kernels::isa::Isa;
 use super::plan::{Plan, Source, Step, Work};
 use super::sections;
 use crate::activation::Activation;
+use crate::cpu::constants::{self, plain_add};
+use crate::cpu::tokens::Token;
 use crate::fold::{Factors, single};
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
@@ -29,12 +31,13 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
     let chains = chains(graph, parameters);
     // By node: the node whose step holds its value.
     let mut holder: Vec<NodeId> = (0..graph.nodes().len()).collect();
+    let constant = graph.constants();
     for id in 0..holder.len() {
-        if renames(graph, id) {
+        if !constant[id] && renames(graph, id) {
             holder[id] = holder[graph.nodes()[id].inputs[0]];
         }
     }
-    let mut slots = Slots::new(graph, &chains, &holder);
+    let mut slots = Slots::new(graph, &chains, &holder, &constant);
     let steps = chains
         .iter()
         .map(|chain| {
@@ -47,6 +50,7 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
                 None => (&sources[..], None),
             };
             Step {
+                root: chain.root,
                 work: work(isa, graph, parameters, chain),
                 inputs: inputs.to_vec(),
                 residual,
@@ -65,16 +69,20 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
         input: graph.input().len(),
         classes: graph.classes(),
         graph: graph.clone(),
+        isa,
+        constants: constants::evaluate(graph, parameters),
     }
 }
 
 /// Whether a node gives its input another shape only. A flattened image is left
 /// as it is where a linear layer alone reads it: its weights are reordered.
 fn renames(graph: &Graph, id: NodeId) -> bool {
-    if graph.nodes()[id].op != Op::Flatten {
-        return false;
-    }
     let input = graph.input_of(id);
+    match &graph.nodes()[id].op {
+        Op::Flatten => {}
+        Op::Rearrange(rearrange) => return rearrange.keeps_order(input),
+        _ => return false,
+    }
     let into_linear = || {
         let reader = |n: &&crate::graph::Node| n.inputs.contains(&id);
         let mut readers = graph.nodes().iter().filter(reader);
@@ -92,7 +100,8 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
             readers[input].push(id);
         }
     }
-    let mut taken = vec![false; nodes.len()];
+    let constant = graph.constants();
+    let mut taken = constant.clone();
     let mut chains = Vec::new();
     for id in 1..nodes.len() {
         if taken[id] || renames(graph, id) {
@@ -108,7 +117,8 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
         let linear = matches!(nodes[id].op, Op::Conv { .. } | Op::Linear { .. });
         let absorbs = linear || chain.factors.is_some();
         // A sum absorbs a ReLU, nothing else.
-        while (absorbs || nodes[id].op == Op::Add) && !chain.relu {
+        let sum = plain_add(graph, &constant, id);
+        while (absorbs || sum) && !chain.relu {
             let [next] = readers[chain.last][..] else {
                 break;
             };
@@ -124,7 +134,7 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
                         None => next,
                     });
                 }
-                Op::Add if open => {
+                Op::Add if open && plain_add(graph, &constant, next) => {
                     let other = nodes[next].inputs.iter().find(|&&i| i != chain.last);
                     let Some(&other) = other else { break };
                     chain.residual = Some(other);
@@ -184,7 +194,7 @@ fn work(isa: Isa, graph: &Graph, parameters: &Parameters, chain: &Chain) -> Work
                 shift: single(&factors.shift).repeat(input.width),
             }
         }
-        Op::Add => Work::Add,
+        Op::Add if plain_add(graph, &graph.constants(), chain.root) => Work::Add,
         Op::Activation(Activation::Relu) => Work::Relu,
         Op::AveragedRelu => Work::AveragedRelu {
             width: parameters.get(range.start).to_vec(),
@@ -198,7 +208,13 @@ fn work(isa: Isa, graph: &Graph, parameters: &Parameters, chain: &Chain) -> Work
             count_padding: *count_padding,
         },
         Op::GlobalAveragePool => Work::GlobalAveragePool,
-        _ => Work::Other(chain.root),
+        _ => match Token::of(graph, chain.root) {
+            Some(token) => Work::Token {
+                token,
+                parameters: range.map(|i| parameters.get(i).to_vec()).collect(),
+            },
+            None => Work::Other(chain.root),
+        },
     }
 }
 
@@ -214,7 +230,9 @@ fn in_image_order(weights: &[f32], image: Shape) -> Vec<f32> {
 }
 
 /// Buffers that values share over time.
-struct Slots {
+struct Slots<'a> {
+    /// By node.
+    constant: &'a [bool],
     /// Floats an image.
     sizes: Vec<usize>,
     free: Vec<usize>,
@@ -222,14 +240,15 @@ struct Slots {
     values: Vec<(Option<usize>, usize)>,
 }
 
-impl Slots {
-    fn new(graph: &Graph, chains: &[Chain], holder: &[NodeId]) -> Self {
+impl<'a> Slots<'a> {
+    fn new(graph: &Graph, chains: &[Chain], holder: &[NodeId], constant: &'a [bool]) -> Self {
         let mut values = vec![(None, 0); graph.nodes().len()];
         for id in chains.iter().flat_map(|chain| reads(graph, chain)) {
             values[holder[id]].1 += 1;
         }
         values[holder[graph.output()]].1 += 1;
         Self {
+            constant,
             sizes: vec![],
             free: vec![],
             values,
@@ -238,6 +257,7 @@ impl Slots {
 
     fn source(&self, id: NodeId) -> Source {
         match self.values[id].0 {
+            _ if self.constant[id] => Source::Constant(id),
             Some(slot) => Source::Slot(slot),
             None => Source::Input,
         }

@@ -3,6 +3,7 @@
 use kernels::conv::Conv;
 use kernels::geometry::{Shape, Window};
 
+use crate::cpu::tokens::Token;
 use crate::graph::NodeId;
 
 /// Where a step reads.
@@ -12,6 +13,8 @@ pub(super) enum Source {
     Input,
     /// A buffer of the arena.
     Slot(usize),
+    /// A value of [`Plan::constants`], the same for every image.
+    Constant(NodeId),
 }
 
 /// What a step computes, before residual and ReLU.
@@ -41,12 +44,19 @@ pub(super) enum Work {
         count_padding: bool,
     },
     GlobalAveragePool,
+    /// By a kernel, with the node's parameters.
+    Token {
+        token: Token,
+        parameters: Vec<Vec<f32>>,
+    },
     /// As the node says, by plain loops.
     Other(NodeId),
 }
 
 #[derive(Debug)]
 pub(super) struct Step {
+    /// The node whose inputs are read.
+    pub root: NodeId,
     pub work: Work,
     pub inputs: Vec<Source>,
     pub residual: Option<Source>,
@@ -74,6 +84,9 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub graph: crate::graph::Graph,
+    pub isa: kernels::isa::Isa,
+    /// By node; empty where values depend on the image.
+    pub constants: Vec<Vec<f32>>,
     pub sections: Vec<Section>,
     /// Floats of an input image.
     pub input: usize,
@@ -88,6 +101,7 @@ impl Plan {
     pub fn scratch(&self, images: usize, parts: usize) -> usize {
         let scratch = |(group, step): (usize, &Step)| match &step.work {
             Work::Conv { conv, .. } => conv.scratch_len(group).max(parts * conv.scratch_len(1)),
+            Work::Token { token, .. } => token.scratch_len(self.isa),
             _ => 0,
         };
         self.steps(images).map(scratch).max().unwrap_or(0)

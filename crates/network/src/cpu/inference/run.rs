@@ -70,6 +70,7 @@ impl Runner<'_> {
                 images,
                 x,
                 slots: &arena.slots,
+                constants: &self.plan.constants,
             };
             self.step(step, team, &values, &mut y[..length], &mut arena.scratch);
             arena.slots[step.output] = y;
@@ -78,6 +79,7 @@ impl Runner<'_> {
             images,
             x,
             slots: &arena.slots,
+            constants: &self.plan.constants,
         };
         out.copy_from_slice(values.get(section.output, section.lengths[1]));
     }
@@ -123,16 +125,28 @@ impl Runner<'_> {
                 count_padding,
             } => pool::average_pool(isa, input, window, *count_padding, x, y),
             Work::GlobalAveragePool => pool::global_average_pool(isa, input, x, y),
+            Work::Token { token, parameters } => {
+                let parameters: Vec<&[f32]> = parameters.iter().map(Vec::as_slice).collect();
+                let inputs = self.inputs(step, values);
+                token.forward(isa, &parameters, &inputs, y, scratch);
+            }
             Work::Other(id) => {
-                let graph = &self.plan.graph;
-                let nodes = graph.nodes()[*id].inputs.iter();
-                let inputs: Vec<&[f32]> = nodes
-                    .zip(&step.inputs)
-                    .map(|(&node, &source)| values.get(source, graph.shape(node).len()))
-                    .collect();
-                other::forward(graph, *id, &inputs, y);
+                let inputs = self.inputs(step, values);
+                other::forward(&self.plan.graph, *id, &inputs, y);
             }
         }
+    }
+}
+
+impl Runner<'_> {
+    /// All inputs of a step.
+    fn inputs<'v>(&self, step: &Step, values: &'v Values<'_>) -> Vec<&'v [f32]> {
+        let graph = &self.plan.graph;
+        let nodes = graph.nodes()[step.root].inputs.iter();
+        nodes
+            .zip(&step.inputs)
+            .map(|(&node, &source)| values.get(source, graph.shape(node).len()))
+            .collect()
     }
 }
 
@@ -141,14 +155,16 @@ struct Values<'a> {
     images: usize,
     x: &'a [f32],
     slots: &'a [Buffer],
+    constants: &'a [Vec<f32>],
 }
 
 impl Values<'_> {
-    /// A value of `length` floats an image.
+    /// A value of `length` floats an image; a constant is as long as one image.
     fn get(&self, source: Source, length: usize) -> &[f32] {
         match source {
             Source::Input => &self.x[..self.images * length],
             Source::Slot(slot) => &self.slots[slot][..self.images * length],
+            Source::Constant(node) => &self.constants[node],
         }
     }
 }

@@ -72,7 +72,11 @@ fn wish(step: &Step) -> Option<usize> {
 fn alive(steps: &[Step], output: Source) -> Vec<Source> {
     let (mut alive, mut written) = (vec![], BTreeSet::new());
     let mut read = |source: Source, written: &BTreeSet<usize>| {
-        let own = matches!(source, Source::Slot(slot) if written.contains(&slot));
+        let own = match source {
+            Source::Slot(slot) => written.contains(&slot),
+            Source::Constant(_) => true,
+            Source::Input => false,
+        };
         if !own && !alive.contains(&source) {
             alive.push(source);
         }

@@ -64,6 +64,8 @@ pub(super) enum Step {
         id: NodeId,
         dy: Gradient,
         inputs: Vec<Option<BufferId>>,
+        /// Sums up the gradients of its parameters and of the constants it reads.
+        parameters: bool,
     },
 }
 
@@ -198,11 +200,19 @@ fn needed(graph: &Graph, plan: &Plan, wanted: Wanted) -> Vec<bool> {
                     let mut parameters = graph.parameters_of(*norm);
                     parameters.any(|p| graph.parameters()[p].role.trainable())
                 }
+                Unit::Other => sums(graph, plan, id),
                 _ => false,
             };
         needed[id] |= own || inputs(graph, id, unit).iter().any(|&input| needed[input]);
     }
     needed
+}
+
+/// Whether a node has parameters, or reads constants, whose gradients are summed up.
+fn sums(graph: &Graph, plan: &Plan, id: NodeId) -> bool {
+    let constant = |&&input: &&NodeId| matches!(plan.units[input], Unit::Constant);
+    let mut read = graph.nodes()[id].inputs.iter().filter(constant);
+    plan.sums[id] > 0 || read.any(|&input| plan.sums[input] > 0)
 }
 
 impl Compiler<'_> {
@@ -311,7 +321,7 @@ impl Compiler<'_> {
             State::Nothing => unreachable!("checked on entry"),
         };
         match unit {
-            Unit::Input | Unit::Fused => {}
+            Unit::Input | Unit::Fused | Unit::Constant => {}
             Unit::Apply(apply) => self.apply(id, apply, needed, group),
             Unit::Conv {
                 input,
@@ -359,7 +369,15 @@ impl Compiler<'_> {
                     .iter()
                     .map(|&input| needed[input].then(|| self.owned(input, group)))
                     .collect();
-                self.push(Step::Other { id, dy, inputs }, group);
+                let parameters =
+                    self.wanted == Wanted::Parameters && sums(self.graph, self.plan, id);
+                let step = Step::Other {
+                    id,
+                    dy,
+                    inputs,
+                    parameters,
+                };
+                self.push(step, group);
             }
         }
     }

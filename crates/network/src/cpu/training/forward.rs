@@ -17,6 +17,7 @@ use super::plan::{Apply, Factors, Plan, Unit, inputs};
 use super::stage::{Stage, shares};
 use super::tape::{Applied, CpuTape, Share};
 use super::{Training, factors, index, other, packed_of};
+use crate::cpu::constants;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 use crate::parameters::Parameters;
@@ -51,6 +52,8 @@ pub(super) struct Reader<'a> {
     pub isa: Isa,
     pub plan: &'a Plan,
     pub applied: &'a [Option<Applied>],
+    /// Values that are the same for every image, by node.
+    pub constants: &'a [Vec<f32>],
     pub values: &'a [Buffer],
     /// Values of this stage, and the slot of each, by node.
     pub passing: &'a [Buffer],
@@ -75,13 +78,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Any value; one that is not kept is computed into `spare`.
+    /// Any value; one that is not kept is computed into `spare`. A constant is as
+    /// long as one image.
     pub fn value<'s>(&self, id: NodeId, spare: &'s mut Buffer) -> &'s [f32]
     where
         'a: 's,
     {
         if self.plan.kept[id] {
             return self.kept(id);
+        }
+        if let Unit::Constant = self.plan.units[id] {
+            return &self.constants[id];
         }
         let len = self.group.count * self.plan.shapes[id].len();
         let (apply, applied) = (self.plan.apply(id), self.factors(id));
@@ -147,6 +154,7 @@ impl Forward<'_> {
             images: count,
             input: self.graph.input().len(),
             shares: shares(count).map(share).collect(),
+            constants: constants::evaluate(self.graph, self.parameters),
             applied: plan.units.iter().map(|_| None).collect(),
             store: Arc::clone(&training.store),
             folded: None,
@@ -165,11 +173,11 @@ impl Forward<'_> {
             share.values[0][..from.len()].copy_from_slice(from);
         });
         for stage in &training.forward[index(mode)] {
-            let applied = &tape.applied;
+            let known = (&tape.applied[..], &tape.constants[..]);
             tape.shares.par_iter_mut().for_each(|share| {
                 training
                     .scratches
-                    .with(|scratch| self.stage(stage, share, applied, scratch));
+                    .with(|scratch| self.stage(stage, share, known, scratch));
             });
             self.join_statistics(stage, &mut tape);
         }
@@ -203,7 +211,7 @@ impl Forward<'_> {
         &self,
         stage: &Stage<Step>,
         share: &mut Share,
-        applied: &[Option<Applied>],
+        known: (&[Option<Applied>], &[Vec<f32>]),
         scratch: &mut Scratch,
     ) {
         let Passing { slots, sizes } = &self.training.passing;
@@ -229,7 +237,7 @@ impl Forward<'_> {
                             Some(_) => &mut buffer[..group.count * len],
                             None => &mut buffer[group.range(len)],
                         };
-                        let reader = self.reader(&share.values, &passing, applied, group);
+                        let reader = self.reader(&share.values, &passing, known, group);
                         self.compute(id, reader, y, scratch);
                         if self.training.plan.bits[id] {
                             let bits = &mut share.bits[id][group.range(norm::bit_bytes(len))];
@@ -242,7 +250,7 @@ impl Forward<'_> {
                     }
                     Step::Statistics(apply) => {
                         let source = self.training.plan.apply(apply).source;
-                        let reader = self.reader(&share.values, &passing, applied, group);
+                        let reader = self.reader(&share.values, &passing, known, group);
                         let x = reader.kept(source);
                         let channels = self.training.plan.shapes[source].channels;
                         let (mean, deviation) = scratch.sums(channels);
@@ -260,13 +268,14 @@ impl Forward<'_> {
         &'a self,
         values: &'a [Buffer],
         passing: &'a [Buffer],
-        applied: &'a [Option<Applied>],
+        (applied, constants): (&'a [Option<Applied>], &'a [Vec<f32>]),
         group: Group,
     ) -> Reader<'a> {
         Reader {
             isa: self.training.isa,
             plan: &self.training.plan,
             applied,
+            constants,
             values,
             passing,
             slots: &self.training.passing.slots,
@@ -279,7 +288,7 @@ impl Forward<'_> {
         let Scratch { values, conv, .. } = scratch;
         let unit = &self.training.plan.units[id];
         match unit {
-            Unit::Input | Unit::Fused => {}
+            Unit::Input | Unit::Fused | Unit::Constant => {}
             Unit::Conv {
                 parameters, relu, ..
             } => {
@@ -308,15 +317,21 @@ impl Forward<'_> {
             }
             Unit::Other => {
                 let inputs = reader.all(&inputs(self.graph, id, unit), values);
-                self.other(id, &inputs, y);
+                self.other(id, &inputs, y, conv);
             }
         }
     }
 }
 
 impl Forward<'_> {
-    fn other(&self, id: NodeId, inputs: &[&[f32]], y: &mut [f32]) {
+    fn other(&self, id: NodeId, inputs: &[&[f32]], y: &mut [f32], scratch: &mut Buffer) {
         let (isa, x, shape) = (self.training.isa, inputs[0], self.graph.input_of(id));
+        if let Some(token) = &self.training.plan.tokens[id] {
+            let parameters = own_parameters(self.graph, self.parameters, id);
+            scratch.reserve(token.scratch_len(isa));
+            token.forward(isa, &parameters, inputs, y, scratch);
+            return;
+        }
         match &self.graph.nodes()[id].op {
             Op::MaxPool { window } => pool::max_pool(isa, shape, window, x, y),
             Op::AveragePool {
@@ -331,6 +346,16 @@ impl Forward<'_> {
             _ => other::forward(self.graph, id, inputs, y),
         }
     }
+}
+
+/// The parameters of a node.
+pub(super) fn own_parameters<'a>(
+    graph: &Graph,
+    parameters: &'a Parameters,
+    id: NodeId,
+) -> Vec<&'a [f32]> {
+    let range = graph.parameters_of(id);
+    range.map(|i| parameters.get(i)).collect()
 }
 
 /// Position in the plan's list, and node, of the batch norm that a unit applies.

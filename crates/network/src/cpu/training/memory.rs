@@ -45,8 +45,10 @@ pub(super) struct Scratch {
     pub dy: Buffer,
     /// Values of a forward pass that nobody needs behind their stage.
     pub passing: Vec<Buffer>,
-    /// For convolutions.
+    /// For convolutions and products of matrices.
     pub conv: Buffer,
+    /// Values that a pull-back computes again.
+    pub own: Buffer,
     /// Gradients of a few images.
     pub gradients: Vec<Buffer>,
     /// Two vectors of one value per channel.

@@ -44,19 +44,50 @@ pub(super) fn reads_values(op: &Op) -> bool {
         Op::Subsample { .. }
             | Op::Pad { .. }
             | Op::Flatten
+            | Op::Add
+            | Op::Rearrange(_)
             | Op::Concat
             | Op::AveragePool { .. }
             | Op::GlobalAveragePool
     )
 }
 
-/// Index of the factor of element `i` of an image in [`Op::Mul`].
-fn factor(first: Shape, second: Shape, i: usize) -> usize {
+/// Calls `visit(place in the first, place in the second, length)` for every run of
+/// one image of [`Op::Add`] or [`Op::Mul`]; a second of one channel gives one value
+/// for the whole run.
+fn spread(first: Shape, second: Shape, mut visit: impl FnMut(usize, usize, usize)) {
     if first == second {
-        i
-    } else {
-        i % first.channels
+        return visit(0, 0, first.len());
     }
+    let at = |size: usize, i: usize| if size == 1 { 0 } else { i };
+    for y in 0..first.height {
+        for x in 0..first.width {
+            let pixel = at(second.height, y) * second.width + at(second.width, x);
+            let here = (y * first.width + x) * first.channels;
+            visit(here, pixel * second.channels, first.channels);
+        }
+    }
+}
+
+/// `y = a op b` for one image; `b` may be spread.
+fn arithmetic(
+    [first, second]: [Shape; 2],
+    a: &[f32],
+    b: &[f32],
+    y: &mut [f32],
+    op: impl Fn(f32, f32) -> f32,
+) {
+    let single = second.channels == 1 && first != second;
+    spread(first, second, |i, j, n| {
+        let values = y[i..i + n].iter_mut().zip(&a[i..i + n]);
+        if single {
+            let b = b[j];
+            values.for_each(|(y, &a)| *y = op(a, b));
+        } else {
+            let values = values.zip(&b[j..j + n]);
+            values.for_each(|((y, &a), &b)| *y = op(a, b));
+        }
+    });
 }
 
 /// Evaluates a node for a few images.
@@ -66,7 +97,7 @@ pub(in crate::cpu) fn forward(graph: &Graph, id: NodeId, inputs: &[&[f32]], y: &
     for (i, y) in y.chunks_exact_mut(output.len()).enumerate() {
         let of = |k: usize| {
             let len = graph.shape(node.inputs[k]).len();
-            &inputs[k][i * len..][..len]
+            image(inputs[k], len, i)
         };
         let x = of(0);
         match &node.op {
@@ -75,10 +106,11 @@ pub(in crate::cpu) fn forward(graph: &Graph, id: NodeId, inputs: &[&[f32]], y: &
                     *y = activation.value(f64::from(x)) as f32;
                 }
             }
-            Op::Mul => {
-                let (factors, shape) = (of(1), graph.shape(node.inputs[1]));
-                for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
-                    *y = x * factors[factor(input, shape, i)];
+            op @ (Op::Add | Op::Mul) => {
+                let shapes = [input, graph.shape(node.inputs[1])];
+                match op {
+                    Op::Add => arithmetic(shapes, x, of(1), y, |a, b| a + b),
+                    _ => arithmetic(shapes, x, of(1), y, |a, b| a * b),
                 }
             }
             Op::Concat => {
@@ -103,13 +135,20 @@ pub(in crate::cpu) fn forward(graph: &Graph, id: NodeId, inputs: &[&[f32]], y: &
     }
 }
 
+/// Image `i` of a value, or the whole of a constant, which has one image only.
+fn image(values: &[f32], len: usize, i: usize) -> &[f32] {
+    let i = if values.len() == len { 0 } else { i };
+    &values[i * len..][..len]
+}
+
 fn add(sum: &mut [f32], x: &[f32]) {
     for (sum, x) in sum.iter_mut().zip(x) {
         *sum += x;
     }
 }
 
-/// Adds to the gradient `dx` of input number `k` of a node, for a few images.
+/// Adds to the gradient `dx` of input number `k` of a node, for a few images; those
+/// of a constant are summed.
 pub(super) fn pull_back(
     graph: &Graph,
     id: NodeId,
@@ -121,24 +160,38 @@ pub(super) fn pull_back(
     let node = &graph.nodes()[id];
     let shape = |k: usize| graph.shape(node.inputs[k]);
     let (input, output) = (shape(0), graph.shape(id));
-    let images = dx.chunks_exact_mut(shape(k).len());
-    for (i, (dx, dy)) in images.zip(dy.chunks_exact(output.len())).enumerate() {
-        let of = |k: usize| &inputs[k][i * shape(k).len()..][..shape(k).len()];
+    let len = shape(k).len();
+    for (i, dy) in dy.chunks_exact(output.len()).enumerate() {
+        let at = if dx.len() == len { 0 } else { i };
+        let dx = &mut dx[at * len..][..len];
+        let of = |k: usize| image(inputs[k], shape(k).len(), i);
         match &node.op {
             Op::Activation(activation) => {
                 for ((dx, &x), &dy) in dx.iter_mut().zip(of(0)).zip(dy) {
                     *dx += dy * activation.derivative(f64::from(x)) as f32;
                 }
             }
-            Op::Mul => {
-                for (i, &dy) in dy.iter().enumerate() {
-                    let f = factor(input, shape(1), i);
-                    if k == 0 {
-                        dx[i] += dy * of(1)[f];
-                    } else {
-                        dx[f] += dy * of(0)[i];
+            Op::Add if k == 0 => add(dx, dy),
+            op @ (Op::Add | Op::Mul) => {
+                let single = shape(1).channels == 1 && input.channels > 1;
+                spread(input, shape(1), |i, j, n| {
+                    let dy = &dy[i..i + n];
+                    match (op, k) {
+                        (Op::Mul, 0) => {
+                            let factors = of(1);
+                            for (c, (dx, dy)) in dx[i..i + n].iter_mut().zip(dy).enumerate() {
+                                *dx += dy * factors[if single { j } else { j + c }];
+                            }
+                        }
+                        (Op::Mul, _) => {
+                            for (c, (x, dy)) in of(0)[i..i + n].iter().zip(dy).enumerate() {
+                                dx[if single { j } else { j + c }] += dy * x;
+                            }
+                        }
+                        _ if single => dx[j] += dy.iter().sum::<f32>(),
+                        _ => add(&mut dx[j..j + n], dy),
                     }
-                }
+                });
             }
             Op::Concat => {
                 let first: usize = (0..k).map(|k| shape(k).channels).sum();

@@ -35,7 +35,8 @@ impl Passing {
             for (i, step) in stage.steps.iter().enumerate() {
                 let Step::Compute(id) = *step else { continue };
                 let read = inputs(graph, id, &plan.units[id]);
-                for id in read.into_iter().map(|id| stored(plan, id)).chain([id]) {
+                let read = read.into_iter().filter_map(|id| stored(plan, id));
+                for id in read.chain([id]) {
                     let (first, _) = *lives[id].get_or_insert(((s, i), (s, i)));
                     lives[id] = Some((first, (s, i)));
                 }
@@ -59,11 +60,12 @@ impl Passing {
     }
 }
 
-/// The value that is stored where `id` is read.
-fn stored(plan: &Plan, id: NodeId) -> NodeId {
-    match plan.kept[id] {
-        true => id,
-        false => plan.apply(id).source,
+/// The value that is stored where `id` is read; none where that is a constant.
+fn stored(plan: &Plan, id: NodeId) -> Option<NodeId> {
+    match plan.units[id] {
+        Unit::Constant => None,
+        _ if plan.kept[id] => Some(id),
+        _ => Some(plan.apply(id).source),
     }
 }
 
@@ -76,7 +78,9 @@ fn needed(graph: &Graph, plan: &Plan) -> Vec<bool> {
         match unit {
             Unit::Other if reads_values(&graph.nodes()[id].op) => {
                 for input in inputs(graph, id, unit) {
-                    needed[stored(plan, input)] = true;
+                    if let Some(stored) = stored(plan, input) {
+                        needed[stored] = true;
+                    }
                 }
             }
             Unit::Apply(Apply {

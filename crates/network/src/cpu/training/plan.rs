@@ -12,6 +12,8 @@ use std::ops::Range;
 use kernels::geometry::{ConvShape, Shape, Window};
 
 use crate::activation::Activation;
+use crate::cpu::constants::{learned, plain_add};
+use crate::cpu::tokens::Token;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 
@@ -52,6 +54,8 @@ pub(super) enum Unit {
     Apply(Apply),
     /// Any other operator, as the graph has it.
     Other,
+    /// The same value for every image.
+    Constant,
     /// Part of the unit of a later node.
     Fused,
 }
@@ -68,6 +72,12 @@ pub(super) struct Plan {
     pub readers: Vec<usize>,
     /// Values of which only the places where they are positive are kept, by node.
     pub bits: Vec<bool>,
+    /// Nodes with a kernel of their own.
+    pub tokens: Vec<Option<Token>>,
+    /// Floats of the gradients that are summed over all images, beside those of
+    /// convolutions and batch norms, by node: of layer norms both parameters, of
+    /// constants that are learned the value.
+    pub sums: Vec<usize>,
     /// Batch norms in order, as `(batch norm, unit that applies it)`.
     pub norms: Vec<(NodeId, NodeId)>,
 }
@@ -79,7 +89,7 @@ impl Plan {
         let mut readers = vec![0; count];
         let mut kept: Vec<bool> = units
             .iter()
-            .map(|unit| !matches!(unit, Unit::Fused))
+            .map(|unit| !matches!(unit, Unit::Fused | Unit::Constant))
             .collect();
         let mut is_source = vec![false; count];
         for (id, unit) in units.iter().enumerate() {
@@ -110,8 +120,20 @@ impl Plan {
                 }) => Some((*norm, id)),
                 _ => None,
             });
+        let token = |id: NodeId| match units[id] {
+            Unit::Other => Token::of(graph, id),
+            _ => None,
+        };
+        let learned = learned(graph);
+        let sums = |id: NodeId| match &graph.nodes()[id].op {
+            Op::LayerNorm { scale, shift, .. } if *scale || *shift => 2 * graph.shape(id).channels,
+            _ if learned[id] => graph.shape(id).len(),
+            _ => 0,
+        };
         Self {
             norms: norms.collect(),
+            tokens: (0..count).map(token).collect(),
+            sums: (0..count).map(sums).collect(),
             bits: vec![false; count],
             shapes: (0..count).map(|id| graph.shape(id)).collect(),
             units,
@@ -153,7 +175,7 @@ impl Plan {
 /// Values that a unit reads.
 pub(super) fn inputs(graph: &Graph, id: NodeId, unit: &Unit) -> Vec<NodeId> {
     match unit {
-        Unit::Input | Unit::Fused => vec![],
+        Unit::Input | Unit::Fused | Unit::Constant => vec![],
         Unit::Conv {
             input, residual, ..
         } => std::iter::once(*input).chain(*residual).collect(),
@@ -177,6 +199,7 @@ fn fuse(graph: &Graph) -> Vec<Unit> {
         [reader] => Some(reader),
         _ => None,
     };
+    let constant = graph.constants();
     let mut units: Vec<Option<Unit>> = vec![None; nodes.len()];
     for (id, node) in nodes.iter().enumerate() {
         if units[id].is_some() {
@@ -188,9 +211,14 @@ fn fuse(graph: &Graph) -> Vec<Unit> {
                 units[id] = Some(Unit::Input);
                 continue;
             }
+            _ if constant[id] => {
+                units[id] = Some(Unit::Constant);
+                continue;
+            }
             Op::Affine { .. } => Factors::Constant(id),
             Op::BatchNorm { .. } => Factors::Norm(id),
-            Op::Add | Op::Activation(Activation::Relu) => Factors::Identity,
+            Op::Add if plain_add(graph, &constant, id) => Factors::Identity,
+            Op::Activation(Activation::Relu) => Factors::Identity,
             _ if linear => Factors::Identity,
             _ => {
                 units[id] = Some(Unit::Other);
@@ -202,7 +230,7 @@ fn fuse(graph: &Graph) -> Vec<Unit> {
         if node.op == Op::Add {
             residual = Some(node.inputs[1]);
         } else if let Some(add) = sole_reader(id)
-            && nodes[add].op == Op::Add
+            && plain_add(graph, &constant, add)
             && units[add].is_none()
             && !relu
         {

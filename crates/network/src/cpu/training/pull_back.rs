@@ -10,13 +10,14 @@ use kernels::norm::{self, BackwardTerms, Mask, Masking};
 use rayon::prelude::*;
 
 use super::backward_program::{BackwardProgram, BufferId, Gradient, Place, Step};
-use super::forward::{Group, Reader, norm_index};
+use super::forward::{Group, Reader, norm_index, own_parameters};
 use super::memory::Scratch;
 use super::packed::Packed;
 use super::plan::{Factors, Unit, inputs};
 use super::stage::Stage;
 use super::tape::{CpuTape, Share};
 use super::{Training, other, packed_of};
+use crate::cpu::tokens::Token;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 use crate::parameters::{HostGradients, Parameters};
@@ -44,6 +45,8 @@ struct Work {
     fresh: bool,
     /// Its bias gradient.
     bias: Vec<f64>,
+    /// Other sums over the images, by node; see [`Plan::sums`](super::plan::Plan).
+    others: Vec<Vec<f64>>,
 }
 
 /// `dx = gain * dy + slope * (x - mean) + offset` of a batch norm in train mode.
@@ -93,6 +96,13 @@ impl PullBack<'_> {
                 },
                 fresh: true,
                 bias: vec![],
+                others: match gradients {
+                    Some(_) => {
+                        let sums = self.training.plan.sums.iter();
+                        sums.map(|&len| vec![0.0; len]).collect()
+                    }
+                    None => vec![],
+                },
             })
             .collect();
         let classes = self.graph.classes();
@@ -114,9 +124,55 @@ impl PullBack<'_> {
         if let Some(dx) = dx {
             self.write_input_gradient(&mut work, dx);
         }
+        if let Some(gradients) = gradients {
+            self.other_gradients(&work, gradients);
+        }
         for work in work {
             work.buffers.into_iter().for_each(|b| store.give(b));
             store.give(work.weights);
+        }
+    }
+
+    /// Adds the gradients of layer norms' parameters and of constants.
+    fn other_gradients(&self, work: &[Work], gradients: &mut HostGradients) {
+        let total = |id: NodeId| -> Vec<f64> {
+            let mut total = vec![0.0; self.training.plan.sums[id]];
+            for work in work {
+                total
+                    .iter_mut()
+                    .zip(&work.others[id])
+                    .for_each(|(t, x)| *t += x);
+            }
+            total
+        };
+        let mut totals: Vec<Vec<f64>> = (0..self.graph.nodes().len()).map(total).collect();
+        let mut add = |parameter: usize, values: &[f64]| {
+            let gradient = gradients.get_mut(parameter).iter_mut();
+            gradient.zip(values).for_each(|(g, &v)| *g += v as f32);
+        };
+        // Backwards, as what is rearranged of a constant comes after it.
+        for id in (0..totals.len())
+            .rev()
+            .filter(|&id| self.training.plan.sums[id] > 0)
+        {
+            let own = std::mem::take(&mut totals[id]);
+            let range = self.graph.parameters_of(id);
+            match &self.graph.nodes()[id].op {
+                Op::LayerNorm { scale, shift, .. } => {
+                    let (dscale, dshift) = own.split_at(own.len() / 2);
+                    if *scale {
+                        add(range.start, dscale);
+                    }
+                    if *shift {
+                        add(range.end - 1, dshift);
+                    }
+                }
+                Op::Rearrange(rearrange) => {
+                    let source = self.graph.nodes()[id].inputs[0];
+                    rearrange.runs().add_back(&own, &mut totals[source]);
+                }
+                _ => add(range.start, &own),
+            }
         }
     }
 
@@ -181,6 +237,7 @@ impl PullBack<'_> {
                 isa: self.training.isa,
                 plan: &self.training.plan,
                 applied: &self.tape.applied,
+                constants: &self.tape.constants,
                 values: &share.values,
                 passing: &[],
                 slots: &self.training.passing.slots,
@@ -383,7 +440,12 @@ impl Runner<'_, '_> {
                 let input_side = dx.map(|dx| InputSide { dx, add, mask });
                 self.conv(id, dy, input_side, parameters);
             }
-            Step::Other { id, dy, ref inputs } => self.other(id, dy, inputs),
+            Step::Other {
+                id,
+                dy,
+                ref inputs,
+                parameters,
+            } => self.other(id, dy, inputs, parameters),
         }
     }
 
@@ -559,31 +621,82 @@ impl Runner<'_, '_> {
         }
     }
 
-    fn other(mut self, id: NodeId, dy: Gradient, targets: &[Option<BufferId>]) {
+    fn other(mut self, id: NodeId, dy: Gradient, targets: &[Option<BufferId>], parameters: bool) {
         let (reader, graph) = (self.reader, self.pull_back.graph);
         self.prepare(id, dy);
         let sources = inputs(graph, id, &reader.plan.units[id]);
         let mut values = std::mem::take(&mut self.scratch.values);
+        let mut scratch = std::mem::take(&mut self.scratch.conv);
+        let mut own = std::mem::take(&mut self.scratch.own);
+        let mut others = std::mem::take(&mut self.work.others);
         for (k, &target) in targets.iter().enumerate() {
-            let Some(to) = target else { continue };
-            let (mut buffer, range) = (self.take(to), self.range(sources[k], to));
             let inputs = match other::reads_values(&graph.nodes()[id].op) {
                 true => reader.all(&sources, &mut values),
                 false => vec![],
             };
-            let gradient = self.gradient(id, dy);
-            let dx = &mut buffer[range];
-            match graph.nodes()[id].op {
-                Op::AveragedRelu => {
-                    let width = graph.parameters_of(id).start;
-                    let width = self.pull_back.parameters.get(width);
-                    averaged_relu_gradient(reader.isa, width, inputs[0], gradient, dx);
-                }
-                _ => other::pull_back(graph, id, &inputs, gradient, k, dx),
+            if let Some(to) = target {
+                let (mut buffer, range) = (self.take(to), self.range(sources[k], to));
+                let room = (&mut scratch, &mut own);
+                self.pull_back_other(
+                    (id, k),
+                    &inputs,
+                    self.gradient(id, dy),
+                    &mut buffer[range],
+                    room,
+                );
+                self.put(to, buffer);
+            } else if let Unit::Constant = reader.plan.units[sources[k]]
+                && parameters
+                && !others[sources[k]].is_empty()
+            {
+                let sum = &mut others[sources[k]];
+                let mut dx = vec![0.0; sum.len()];
+                let room = (&mut scratch, &mut own);
+                self.pull_back_other((id, k), &inputs, self.gradient(id, dy), &mut dx, room);
+                sum.iter_mut()
+                    .zip(dx)
+                    .for_each(|(sum, x)| *sum += f64::from(x));
             }
-            self.put(to, buffer);
         }
-        self.scratch.values = values;
+        if parameters
+            && !others[id].is_empty()
+            && let Some(Token::Norm { norm, .. }) = &reader.plan.tokens[id]
+        {
+            let x = reader.all(&sources, &mut values)[0];
+            let mut sums = vec![0.0; others[id].len()];
+            let (dscale, dshift) = sums.split_at_mut(others[id].len() / 2);
+            let dy = self.gradient(id, dy);
+            norm.backward(reader.isa, None, x, dy, None, Some([dscale, dshift]));
+            let total = others[id].iter_mut();
+            total
+                .zip(sums)
+                .for_each(|(total, x)| *total += f64::from(x));
+        }
+        (self.scratch.values, self.scratch.conv) = (values, scratch);
+        (self.scratch.own, self.work.others) = (own, others);
+    }
+
+    /// Adds to the gradient of input `k` of node `id`.
+    fn pull_back_other(
+        &self,
+        (id, k): (NodeId, usize),
+        inputs: &[&[f32]],
+        dy: &[f32],
+        dx: &mut [f32],
+        (scratch, own): (&mut Buffer, &mut Buffer),
+    ) {
+        let (reader, graph) = (self.reader, self.pull_back.graph);
+        let parameters = || own_parameters(graph, self.pull_back.parameters, id);
+        match (&reader.plan.tokens[id], &graph.nodes()[id].op) {
+            (Some(token), _) => {
+                scratch.reserve(token.scratch_len(reader.isa));
+                token.pull_back(reader.isa, &parameters(), inputs, dy, k, dx, scratch, own);
+            }
+            (None, Op::AveragedRelu) => {
+                averaged_relu_gradient(reader.isa, parameters()[0], inputs[0], dy, dx);
+            }
+            _ => other::pull_back(graph, id, inputs, dy, k, dx),
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub struct CpuTape {
     /// Floats of an image.
     pub(super) input: usize,
     pub(super) shares: Vec<Share>,
+    /// Values that are the same for every image, by node.
+    pub(super) constants: Vec<Vec<f32>>,
     /// By node.
     pub(super) applied: Vec<Option<Applied>>,
     pub(super) store: Arc<Store>,
