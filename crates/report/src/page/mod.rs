@@ -223,7 +223,7 @@ mod tests {
         let narrow = STYLE.split_once("@media (max-width: 40rem)").unwrap().1;
         let narrow = narrow.split_once("@media").unwrap().0;
         // Names break instead of lying over numbers; figures keep their texts' size.
-        assert!(narrow.contains("overflow-wrap: anywhere"));
+        assert!(narrow.contains("overflow-wrap: break-word"));
         assert!(narrow.contains(".plot svg { min-width: 42rem; }"));
         assert!(narrow.contains(".plot { overflow-x: auto;"));
     }

@@ -60,6 +60,7 @@ impl Table {
             Some((value, rest)) if matches!(cell, Cell::Interval(_)) => {
                 html! { (value) " " small { "[" (rest) } }
             }
+            _ if matches!(cell, Cell::Text(_)) && column == 0 => breakable(&text),
             _ => html! { (text) },
         };
         let text = html! {
@@ -71,6 +72,28 @@ impl Table {
                 (Cell::Text(_), _) => td.text { (text) },
                 _ => td data-value=[cell.value()] { (text) },
             }
+        }
+    }
+}
+
+/// A name that may be broken where a new word starts: `HeatSmoothing` on a narrow screen is
+/// `Heat` above `Smoothing`, not `HeatSmoo` above `thing`.
+fn breakable(name: &str) -> Markup {
+    let mut words = vec![String::new()];
+    let mut last = ' ';
+    for letter in name.chars() {
+        if last.is_lowercase() && letter.is_uppercase() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut() {
+            word.push(letter);
+        }
+        last = letter;
+    }
+    html! {
+        @for (at, word) in words.iter().enumerate() {
+            @if at > 0 { wbr; }
+            (word)
         }
     }
 }
