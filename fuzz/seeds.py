@@ -1,9 +1,10 @@
 """Writes small inputs to start from, for readers without goldens.
 
     heatsmooth demo --out demo
-    python fuzz/seeds.py demo
+    python fuzz/seeds.py demo [MORE...]
 
-writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `values`, `log` (from the demo's logs)
+writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `values`, `log` (from the demo's logs, and
+those of further folders: `clever`, `calibrate` and intervals of real values)
 and `config` (from the shipped presets).
 """
 
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent
 # As in `fuzz_targets/config.rs`.
 COMMANDS = (
     "train-baseline train-gaussian train-smoothadv train-adversarial"
-    " smooth eval certify lbound attack-pgd attack-ddn fidelity"
+    " smooth eval certify lbound attack-pgd attack-ddn fidelity calibrate clever"
 ).split()
 OPTIONS = 'model = "m.onnx"\ndata = "digits"\nout = "o"\nsigma = 0.25\n'
 
@@ -65,7 +66,12 @@ def values():
             put("values", f"{name}-{method}", b"\xff" + file.getvalue())
 
 
-def log(demo):
+def log(folders):
+    for demo in folders:
+        logs(demo)
+
+
+def logs(demo):
     for path in demo.glob("*.tsv"):
         manifest = json.loads(path.with_suffix(".json").read_text())
         lines = path.read_bytes().splitlines(keepends=True)[:5]
@@ -93,5 +99,5 @@ if __name__ == "__main__":
     idx()
     cifar()
     values()
-    log(Path(sys.argv[1]))
+    log(map(Path, sys.argv[1:]))
     config()

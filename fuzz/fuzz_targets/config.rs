@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 mod scratch;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "train baseline",
     "train gaussian",
     "train smoothadv",
@@ -20,6 +20,8 @@ const COMMANDS: [&str; 11] = [
     "attack pgd",
     "attack ddn",
     "fidelity",
+    "calibrate",
+    "clever",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

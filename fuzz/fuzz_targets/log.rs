@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use record::{
-    AttackRow, CertifyRow, FidelityRow, Gallery, LboundRow, Manifest, Row, RunManifest, Tsv, merge,
+    AttackRow, CalibrationRow, CertifyRow, CleverRow, FidelityRow, Gallery, IntervalRow, LboundRow,
+    Manifest, Row, RunManifest, Tsv, merge,
 };
 
 mod scratch;
@@ -31,6 +32,9 @@ fuzz_target!(|bytes: &[u8]| {
         rows::<AttackRow>(&table);
         rows::<LboundRow>(&table);
         rows::<FidelityRow>(&table);
+        rows::<CalibrationRow>(&table);
+        rows::<CleverRow>(&table);
+        rows::<IntervalRow>(&table);
         let _ = table.numbers();
     }
     let _ = RunManifest::read(&manifest);
