@@ -47,6 +47,7 @@ def certify(
     certificate: Literal["votes", "mean-softmax"] = "votes",
     sides: Literal["one", "both"] | None = None,
     anytime: bool = False,
+    pilot: bool = False,
     radius: float | None = None,
     tolerance: float | None = None,
     prior: Literal["flat", "one-pass", "pilot"] = "flat",

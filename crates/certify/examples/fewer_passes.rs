@@ -1,5 +1,6 @@
 //! How many noisy passes "is the radius at least r?" takes: n = 100,000 for everyone,
-//! an anytime certificate, and one with a prior, on images whose votes are known.
+//! an anytime certificate, one with a prior, and a fixed n that a pilot chooses for each
+//! image, on images whose votes are known.
 //!
 //! ```text
 //! cargo run --release -p heatsmooth-certify --example fewer_passes [LOG SIGMA]
@@ -20,7 +21,7 @@ use std::ops::ControlFlow;
 
 use heatsmooth_certify::statistics::{clopper_pearson_lower, normal_cdf, normal_quantile};
 use heatsmooth_certify::{
-    Certify, CertifyOutcome, CertifyParams, Decision, Prior, Select, Smoothing, certify_all,
+    Certify, CertifyOutcome, CertifyParams, Prior, Select, Smoothing, certify_all,
 };
 use network::{Classify, DeviceError, Images, Noise, NoisyImage, Shape};
 
@@ -106,7 +107,7 @@ fn read(path: &str, sigma: f64) -> Vec<f64> {
 }
 
 /// Passes an image, and how many are certified.
-fn run(model: &Threshold, distances: &[f64], plan: &Certify) -> (f64, usize) {
+fn run(model: &Threshold, distances: &[f64], plan: &Certify, goal: f64) -> (f64, usize) {
     let mut images = Images::new(Shape::vector(1));
     for (image, distance) in distances.iter().enumerate() {
         let pixel = (0.5 + SIGMA * distance) as f32;
@@ -115,7 +116,7 @@ fn run(model: &Threshold, distances: &[f64], plan: &Certify) -> (f64, usize) {
     let (mut passes, mut certified) = (0, 0);
     let mut observer = |outcome: CertifyOutcome| {
         passes += outcome.samples;
-        certified += usize::from(outcome.certificate.decision == Some(Decision::AtLeast));
+        certified += usize::from(outcome.certificate.radius >= goal * SIGMA);
         ControlFlow::Continue(())
     };
     certify_all(model, [images], plan, model.batch(), &mut observer).expect("certificates");
@@ -132,7 +133,9 @@ fn main() {
         "{} images, alpha 0.001; passes an image (certified images)",
         distances.len()
     );
-    println!("r/sigma\tn = {CAP}\tanytime\tsure of it\tabout right\tunsure\tpilot of 50");
+    println!(
+        "r/sigma\tn = {CAP}\tanytime\tsure of it\tabout right\tunsure\tpilot of 50\tpilot chooses n"
+    );
     for goal in [1.0, 2.0, 3.0] {
         let params = |prior| CertifyParams {
             n0: 50,
@@ -161,9 +164,19 @@ fn main() {
             (Prior::OnePass, 0.6),
             (Prior::Pilot, 1.0),
         ] {
-            let (passes, certified) = run(&Threshold { slope }, &distances, &plan(prior));
+            let model = Threshold { slope };
+            let (passes, certified) = run(&model, &distances, &plan(prior), goal);
             print!("\t{passes:.0} ({certified})");
         }
-        println!();
+        let fixed = CertifyParams {
+            n0: 100,
+            anytime: false,
+            pilot: true,
+            ..params(Prior::Flat)
+        };
+        let smoothing = Smoothing::gaussian(SIGMA).expect("a noise level");
+        let fixed = fixed.plan(smoothing, 0).expect("a plan");
+        let (passes, certified) = run(&Threshold { slope: 1.0 }, &distances, &fixed, goal);
+        println!("\t{passes:.0} ({certified})");
     }
 }

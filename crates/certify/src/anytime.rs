@@ -21,7 +21,7 @@ pub enum Decision {
 }
 
 /// An image with a smaller chance than this to be certified at the cap is given up.
-const HOPELESS: f64 = 0.05;
+pub(crate) const HOPELESS: f64 = 0.05;
 
 /// When to look at the counts next: at the end, or, where it may stop early, at
 /// sizes that grow by an eighth (with a prior, which decides sooner, more often). A
@@ -129,7 +129,7 @@ impl Watch {
 }
 
 /// Whether a lower bound on the probability certifies the radius in question.
-fn reaches(plan: &Certify, goal: f64, p: f64) -> bool {
+pub(crate) fn reaches(plan: &Certify, goal: f64, p: f64) -> bool {
     p > 0.5 && plan.smoothing.radius(p) >= goal
 }
 

@@ -6,6 +6,7 @@ use crate::CertifyError;
 use crate::anytime::{Decision, Prior, Watch, next_check};
 use crate::image::Image;
 use crate::observer::{Mapped, OutcomeObserver};
+use crate::pilot::Pilot;
 use crate::plan::{Certify, Select};
 use crate::sample::{Finished, Request, Start, Task, sample_all};
 use crate::tally::Tally;
@@ -34,8 +35,9 @@ pub struct Certificate {
     pub lecuyer: f64,
     /// Radius of Li et al., likewise.
     pub li: f64,
-    /// What the prior of an anytime certificate was centred on, unless it is flat: v's
-    /// probability of the class, or its share of the pilot's votes.
+    /// What the prior of an anytime certificate was centred on, unless it is flat, or what
+    /// chose the number of samples: v's probability of the class, or its share of the
+    /// pilot's votes.
     pub expected: Option<f64>,
     /// With [`StopRule::Radius`](crate::StopRule::Radius): what was decided. Class and radius are
     /// what `p_lower` proves in any case, so a smaller radius is not lost.
@@ -102,10 +104,15 @@ pub fn certify_all(
             certificate: task.certificate(),
         }
     };
+    let pilot = Pilot::new(plan, loss);
     sample_all(
         model,
         images,
-        &mut Plan { plan, loss },
+        &mut Plan {
+            plan,
+            loss,
+            pilot: pilot.as_ref(),
+        },
         batch,
         &mut Mapped { observer, map },
     )
@@ -124,10 +131,20 @@ impl Certify {
     }
 }
 
+impl Certify {
+    /// How its pilot, if it has one, chooses the number of samples of images with so many
+    /// pixel values.
+    pub fn sizes(&self, pixels: usize) -> Option<Pilot> {
+        Pilot::new(self, self.smoothing.total_variation(pixels))
+    }
+}
+
+#[derive(Clone, Copy)]
 struct Plan<'p> {
     plan: &'p Certify,
     /// What is taken off lower bounds.
     loss: f64,
+    pilot: Option<&'p Pilot>,
 }
 
 impl<'p> Start for Plan<'p> {
@@ -159,6 +176,7 @@ impl<'p> Start for Plan<'p> {
 struct Certifier<'p> {
     plan: &'p Certify,
     loss: f64,
+    pilot: Option<&'p Pilot>,
     label: usize,
     clean: usize,
     /// S: the chosen class, or the paper's top k; empty while it is being chosen.
@@ -181,7 +199,7 @@ struct Certifier<'p> {
 
 impl<'p> Certifier<'p> {
     fn new(plan: &Plan<'p>, image: &Image, clean_logits: &[f32]) -> Self {
-        let Plan { plan, loss } = *plan;
+        let Plan { plan, loss, pilot } = *plan;
         let chosen = match plan.select {
             _ if plan.follows_label() => vec![image.label],
             Select::Clean => top_k(clean_logits, plan.top_k),
@@ -197,6 +215,7 @@ impl<'p> Certifier<'p> {
         Self {
             plan,
             loss,
+            pilot,
             classes,
             expected,
             watch: Watch::new(plan, expected.unwrap_or(0.5), loss),
@@ -239,6 +258,12 @@ impl<'p> Certifier<'p> {
             let share = f64::from(votes) / f64::from(plan.n0);
             self.expected = Some(share);
             self.watch = Watch::new(plan, share, self.loss);
+        }
+        if let Some(pilot) = self.pilot {
+            let votes = self.votes[self.chosen[0]];
+            self.expected = Some(f64::from(votes) / f64::from(plan.n0));
+            self.check = pilot.samples(votes);
+            self.finished = self.check == 0;
         }
         self.votes = Vec::new();
     }

@@ -119,7 +119,7 @@ impl CertifyError {
                 format!("use n = {needed} or more, or a larger alpha")
             }
             Self::TooFewSamples { needed: None, .. } => {
-                "ask for a smaller radius, or use a larger sigma".to_owned()
+                "ask for a smaller radius or eps, or use a larger sigma".to_owned()
             }
             Self::TooFewImages {
                 needed: Some(needed),

@@ -40,7 +40,16 @@ impl IntervalParams {
     ) -> Result<IntervalPlan, SettingError> {
         let of = match (self.low, self.high) {
             (None, None) => SmoothedValue::Median,
-            (Some(low), Some(high)) if low < high => SmoothedValue::Mean { low, high },
+            (Some(low), Some(high)) if low < high => {
+                // Outputs are in single precision.
+                for (name, end) in [("low", low), ("high", high)] {
+                    if end.abs() > f64::from(f32::MAX) {
+                        let expected = "between -3.4e38 and 3.4e38, as outputs are";
+                        return Err(SettingError::value(name, format!("{end:e}"), expected));
+                    }
+                }
+                SmoothedValue::Mean { low, high }
+            }
             (Some(low), Some(_)) => return Err(SettingError::value("low", low, "less than high")),
             (Some(_), None) => return Err(SettingError::missing("high")),
             (None, Some(_)) => return Err(SettingError::missing("low")),
@@ -108,7 +117,7 @@ impl IntervalPlan {
         let noise = self.smoothing.id().noise;
         if !matches!(noise, NoiseLaw::Gaussian | NoiseLaw::Exact { .. }) {
             let expected = "Gaussian noise (exact or float) for intervals of real values";
-            return Err(SettingError::value("noise", noise, expected).into());
+            return Err(SettingError::value("noise", noise.word(), expected).into());
         }
         if !(self.eps > 0.0 && self.eps.is_finite()) {
             return Err(SettingError::value("eps", self.eps, "a positive number").into());

@@ -53,6 +53,7 @@ mod interval;
 mod lbound;
 mod observer;
 mod one_pass;
+mod pilot;
 mod plan;
 mod predict;
 pub mod radius;
@@ -76,6 +77,7 @@ pub use interval::{
 pub use lbound::{Bound, Centre, LBound, LBoundParams, LBoundSummary, lbound_all, lbound_radius};
 pub use observer::OutcomeObserver;
 pub use one_pass::one_pass_radius;
+pub use pilot::Pilot;
 pub use plan::{Certify, CertifyParams, Evidence, Select, Sides, StopRule, TopKRule};
 pub use predict::{Predict, PredictParams, Prediction, predict_all};
 pub use smoothing::{NoiseChoice, Smoothing};

@@ -67,7 +67,8 @@ settings! {
     pub struct CertifyParams {
         /// Samples that choose the class.
         n0: u32 = 100,
-        /// Samples that estimate its probability; at most so many with anytime.
+        /// Samples that estimate its probability; at most so many with anytime or
+        /// pilot.
         n: u32 = 10_000,
         /// Failure probability, for each image.
         alpha: f64 = 0.001,
@@ -86,12 +87,16 @@ settings! {
         sides: Option<Sides> = None,
         /// Stop an image early, by an anytime confidence sequence.
         anytime: bool = false,
-        /// With anytime: stop when "radius >= R" is decided.
+        /// Let the first n0 samples choose, image by image, how many of at most n are
+        /// counted; images that would hardly be certified are given up.
+        pilot: bool = false,
+        /// With anytime: stop when "radius >= R" is decided. With pilot: as many samples
+        /// as that most probably takes.
         radius: Option<f64> = None,
-        /// With anytime: stop when the radius can hardly grow by more than this
+        /// With anytime or pilot: stop when the radius can hardly grow by more than this
         /// [default: sigma/50, read in the norm].
         tolerance: Option<f64> = None,
-        /// With anytime: what is expected of an image before its votes, which must not
+        /// With anytime: what is expected of an image before its votes, which need not
         /// be right but saves samples where it is: flat (nothing), one-pass (v's own
         /// answer on the clean image) or pilot (n0 noisy copies). Except with flat,
         /// images that would hardly be certified by more samples are given up.
@@ -111,7 +116,15 @@ impl CertifyParams {
                 reason: "only an anytime certificate expects something".into(),
             });
         }
-        let anytime = match (self.anytime, self.radius, self.tolerance) {
+        if self.anytime && self.pilot {
+            return Err(SettingError::Ineffective {
+                name: "pilot".into(),
+                reason: "an anytime certificate chooses by itself how many samples it takes; its \
+                         prior may be a pilot's"
+                    .into(),
+            });
+        }
+        let rule = match (self.anytime || self.pilot, self.radius, self.tolerance) {
             (true, Some(_), Some(_)) => {
                 return Err(SettingError::Ineffective {
                     name: "tolerance".into(),
@@ -127,7 +140,9 @@ impl CertifyParams {
                 };
                 return Err(SettingError::Ineffective {
                     name: name.into(),
-                    reason: "only an anytime certificate stops early".into(),
+                    reason: "only an anytime certificate, or one with a pilot, takes fewer than \
+                             n samples"
+                        .into(),
                 });
             }
             (true, Some(radius), None) => Some(StopRule::Radius(radius)),
@@ -149,14 +164,16 @@ impl CertifyParams {
                 Evidence::Votes => Sides::One,
                 Evidence::MeanSoftmax => Sides::Both,
             }),
-            anytime,
+            anytime: rule.filter(|_| self.anytime),
+            pilot: rule.filter(|_| self.pilot),
             prior: self.prior,
             seed,
         })
     }
 }
 
-/// When an anytime certificate stops before `n` samples.
+/// When an anytime certificate stops before `n` samples, and what a pilot chooses them
+/// for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StopRule {
     /// When "radius >= R" is decided either way.
@@ -177,7 +194,8 @@ pub enum StopRule {
 /// ```
 ///
 /// M_n is a mixture of likelihood ratios; its prior may be centred on what is known
-/// before the n samples ([`Prior`]).
+/// before the n samples ([`Prior`]). With a pilot, n is chosen for each image by `n0` other
+/// samples, and Clopper-Pearson is taken at this n.
 ///
 /// With both sides, p_lower is taken at alpha/2, p_upper is the largest upper bound
 /// of the K-1 other classes, each at alpha/(2(K-1)), and at most 1-p_lower, and
@@ -213,6 +231,8 @@ pub struct Certify {
     pub sides: Sides,
     /// When to stop early.
     pub anytime: Option<StopRule>,
+    /// What the first `n0` samples choose the number of the others for.
+    pub pilot: Option<StopRule>,
     /// What is expected of an image where it may stop early.
     pub prior: Prior,
     /// Seed of the noise.
@@ -238,7 +258,7 @@ impl Certify {
             return Err(SettingError::value("n0", 0, "at least 1").into());
         }
         self.check_evidence()?;
-        let at_least = match self.anytime {
+        let at_least = match self.anytime.or(self.pilot) {
             Some(StopRule::Radius(radius)) if !(radius >= 0.0 && radius.is_finite()) => {
                 return Err(SettingError::value("radius", radius, "at least 0").into());
             }
@@ -275,27 +295,32 @@ impl Certify {
         })
     }
 
-    /// Top-k and anytime certificates count one thing.
+    /// Top-k and anytime certificates, and those with a pilot, count one thing.
     fn check_evidence(&self) -> Result<(), SettingError> {
         if self.top_k > 1 && self.prior != Prior::Flat {
             let expected = "flat, for top-k certificates";
             return Err(SettingError::value("prior", self.prior, expected));
         }
+        if self.top_k > 1 && self.pilot.is_some() {
+            return Err(SettingError::value("top-k", self.top_k, "1, with a pilot"));
+        }
         let usual = self.evidence == Evidence::Votes && self.sides == Sides::One;
-        if usual || (self.top_k == 1 && self.anytime.is_none()) {
+        let fixed = self.anytime.is_none() && self.pilot.is_none();
+        if usual || (self.top_k == 1 && fixed) {
             return Ok(());
         }
-        let what = match self.anytime {
-            Some(_) => "anytime",
-            None => "top-k",
+        let what = match (self.anytime, self.pilot) {
+            (Some(_), _) => "for anytime certificates",
+            (None, Some(_)) => "with a pilot",
+            (None, None) => "for top-k certificates",
         };
         Err(match self.evidence {
             Evidence::MeanSoftmax => {
-                let expected = format!("votes, for {what} certificates");
+                let expected = format!("votes, {what}");
                 SettingError::value("certificate", self.evidence, expected)
             }
             Evidence::Votes => {
-                let expected = format!("one, for {what} certificates");
+                let expected = format!("one, {what}");
                 SettingError::value("sides", self.sides, expected)
             }
         })
@@ -341,7 +366,9 @@ impl Certify {
 
     /// Whether `n0` noisy copies come before those that are counted.
     pub(crate) fn first_votes(&self) -> bool {
-        self.selects_by_noise() || (self.anytime.is_some() && self.prior == Prior::Pilot)
+        self.selects_by_noise()
+            || self.pilot.is_some()
+            || (self.anytime.is_some() && self.prior == Prior::Pilot)
     }
 
     /// Whether the class is the label's.
@@ -354,11 +381,24 @@ impl Certify {
     }
 }
 
+/// Pixels are in [0, 1] and single precision: far below this, noise adds nothing to them,
+/// and far above its inverse networks overflow.
+const LEAST_SIGMA: f64 = 1e-6;
+
 pub(crate) fn check_sigma(sigma: f64) -> Result<(), SettingError> {
-    if sigma > 0.0 && sigma.is_finite() {
+    if (LEAST_SIGMA..=1.0 / LEAST_SIGMA).contains(&sigma) {
         return Ok(());
     }
-    Err(SettingError::value("sigma", sigma, "a positive number"))
+    let expected = match sigma > 0.0 {
+        true => "0.000001 to 1000000",
+        false => "a positive number",
+    };
+    // A number with hundreds of digits helps nobody.
+    let got = match sigma > 0.0 {
+        true => format!("{sigma:e}"),
+        false => sigma.to_string(),
+    };
+    Err(SettingError::value("sigma", got, expected))
 }
 
 pub(crate) fn check_alpha(alpha: f64) -> Result<(), SettingError> {

@@ -215,11 +215,13 @@ impl fmt::Display for ReportWarning {
                 path.display()
             ),
             Self::Published { path, sigma, alpha } => {
-                let sigma = sigma.map_or("unknown".into(), |sigma| sigma.to_string());
+                let sigma = sigma.map_or("sigma is unknown".into(), |sigma| {
+                    format!("sigma {sigma} is taken from its path")
+                });
                 write!(
                     f,
-                    "{}: no manifest beside it; sigma {sigma} is taken from its path and alpha = \
-                     {alpha} is assumed. Check both before quoting its figures",
+                    "{}: no manifest beside it; {sigma}, and alpha = {alpha} is assumed. Check \
+                     both before quoting its figures",
                     path.display()
                 )
             }

@@ -30,6 +30,7 @@ mod weibull;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 pub use bernstein::MeanBound;
+pub(crate) use beta::inverse_regularised as beta_quantile;
 pub use mixture::BetaMixture;
 pub use sequence::{ConfidenceSequence, ProbabilityInterval};
 pub use weibull::ReverseWeibull;

@@ -42,7 +42,9 @@ fn intervals(
 }
 
 /// A linear function of noise is Gaussian, and its smoothed median moves by exactly
-/// `eps * ||w||` both ways.
+/// `eps * ||w||` both ways. What order statistics of this rank give on average is within
+/// 5 % from 1.03 to 2.03 sigma; at 1 sigma it is 5.1 %, and no rank closer to the quantile
+/// has level alpha.
 #[test]
 fn a_linear_function_is_certified_within_five_percent() {
     let sigma = 0.25;
@@ -53,8 +55,11 @@ fn a_linear_function_is_certified_within_five_percent() {
         .sum::<f64>()
         .sqrt();
     let model = linear(vec![weights.clone()], vec![-1.5]);
-    for (ratio, most) in [(1.0, 1.07), (1.5, 1.05), (2.0, 1.07)] {
+    for (ratio, most) in [(1.0, 1.0515), (1.1, 1.05), (1.5, 1.05), (2.0, 1.05)] {
         let eps = ratio * sigma;
+        let rank = quantile_rank(10_000, normal_cdf(-ratio), 0.0005);
+        let expected = -normal_quantile(rank as f64 / 10_001.0) / ratio;
+        assert!(expected <= most, "eps = {ratio} sigma: {expected}");
         let plan = plan(sigma, eps, 10_000, 0.001, 5);
         let images = (0..12).map(|index| image(index, 0, &pixels(100 + u64::from(index), 64)));
         let found = intervals(&model, images, &plan).unwrap();
@@ -69,7 +74,9 @@ fn a_linear_function_is_certified_within_five_percent() {
             widths += (own.upper - own.lower) / (2.0 * eps * norm) / found.len() as f64;
         }
         println!("eps = {ratio} sigma: {widths:.4} of the exact width");
-        assert!(widths <= most, "eps = {ratio} sigma: {widths}");
+        // Three standard errors of twelve images.
+        let off = (widths - expected).abs();
+        assert!(off < 0.01, "eps = {ratio} sigma: {widths}, not {expected}");
     }
 }
 

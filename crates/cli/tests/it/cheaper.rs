@@ -139,6 +139,45 @@ fn issue_25_points_3_and_6_one_trained_model() {
     );
     assert!(error.contains("sigma"), "{error}");
 
+    // A pilot chooses n for each image; its rows are checked against it on resuming.
+    for goal in ["--radius 0.02", "--tolerance 0.01"] {
+        let log = folder.join("pilot.tsv");
+        let asked = format!("{certify} --pilot --n0 30 --n 3000 {goal} --out pilot.tsv");
+        said(folder, &format!("{asked} --images 0..3"));
+        let begun = rows(&log);
+        said(folder, &asked);
+        let grown = rows(&log);
+        assert_eq!(grown[..3], begun[..]);
+        let text = std::fs::read_to_string(&log).unwrap();
+        let head: Vec<&str> = text.lines().next().unwrap().split('\t').collect();
+        let column = |name: &str| head.iter().position(|found| *found == name).unwrap();
+        let first: Vec<&str> = text.lines().nth(1).unwrap().split('\t').collect();
+        assert!(first[column("n")].parse::<u32>().unwrap() < 3000, "{text}");
+        let mut other: Vec<String> = first.iter().map(|&cell| cell.into()).collect();
+        other[column("prior")] = "0.1".into();
+        let changed = text.replacen(&first.join("\t"), &other.join("\t"), 1);
+        std::fs::write(&log, changed).unwrap();
+        let error = refused(folder, &asked);
+        assert!(error.contains("samples cannot be"), "{error}");
+        std::fs::remove_file(&log).unwrap();
+        std::fs::remove_file(folder.join("pilot.json")).unwrap();
+    }
+    for (options, words) in [
+        ("--pilot --anytime", "--pilot has no effect"),
+        ("--pilot --prior one-pass", "--prior has no effect"),
+        ("--pilot --sides both", "expected one, with a pilot"),
+        (
+            "--pilot --certificate mean-softmax",
+            "expected votes, with a pilot",
+        ),
+        ("--pilot --top-k 2 --rule paper", "expected 1, with a pilot"),
+        ("--pilot --radius 9", "can never certify a radius of 9"),
+        ("--tolerance 0.1", "--tolerance has no effect"),
+    ] {
+        let error = refused(folder, &format!("{certify} {options} --out no.tsv"));
+        assert!(error.contains(words), "{options}: {error}");
+    }
+
     // With a prior: recorded, checked and resumed.
     for prior in ["one-pass", "pilot"] {
         let asked = format!("{certify} --anytime --radius 0.02 --prior {prior} --out {prior}.tsv");

@@ -1,11 +1,12 @@
 //! Certified radii.
 
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use certify::{
-    Certify, CertifyOutcome, CertifyParams, Decision, Evidence, Prior, Select, Sides, Smoothing,
-    StopRule, TopKRule, certify_all,
+    Certify, CertifyOutcome, CertifyParams, Decision, Evidence, Pilot, Prior, Select, Sides,
+    Smoothing, StopRule, TopKRule, certify_all,
 };
 use network::Images;
 use record::{CertifyRow, Guarantee, SmoothingId};
@@ -25,6 +26,9 @@ pub(super) const STEPS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 pub struct Certified {
     params: CertifyParams,
     plan: Certify,
+    /// What its pilot, if it has one, chooses from: made for the first row that is read
+    /// again.
+    pilot: OnceLock<Option<Pilot>>,
 }
 
 impl Certified {
@@ -34,7 +38,17 @@ impl Certified {
     /// Settings that contradict each other.
     pub fn new(smoothing: Smoothing, params: CertifyParams, seed: u64) -> Result<Self, Error> {
         let plan = params.plan(smoothing, seed)?;
-        Ok(Self { params, plan })
+        let pilot = OnceLock::new();
+        Ok(Self {
+            params,
+            plan,
+            pilot,
+        })
+    }
+
+    /// Whether its log has a column `prior`.
+    fn expects(&self) -> bool {
+        self.plan.prior != Prior::Flat || self.plan.pilot.is_some()
     }
 
     /// Its noise level as a radius, read in the norm.
@@ -67,7 +81,7 @@ pub(crate) fn check_said(values: &Values, params: &CertifyParams) -> Result<(), 
         ),
         (
             "n0",
-            params.select == Select::Clean && params.prior != Prior::Pilot,
+            params.select == Select::Clean && params.prior != Prior::Pilot && !params.pilot,
             "the clean image chooses the class",
         ),
     ];
@@ -88,10 +102,11 @@ impl Measurement for Certified {
     type Figures = CertifiedFigures;
 
     fn procedure(&self) -> String {
-        match (self.plan.evidence, self.plan.anytime) {
-            (Evidence::MeanSoftmax, _) => "mean-softmax".into(),
-            (Evidence::Votes, Some(_)) => "anytime".into(),
-            (Evidence::Votes, None) => "cohen".into(),
+        match (self.plan.evidence, self.plan.anytime, self.plan.pilot) {
+            (Evidence::MeanSoftmax, ..) => "mean-softmax".into(),
+            (Evidence::Votes, Some(_), _) => "anytime".into(),
+            (Evidence::Votes, None, Some(_)) => "pilot".into(),
+            (Evidence::Votes, None, None) => "cohen".into(),
         }
     }
 
@@ -125,12 +140,15 @@ impl Measurement for Certified {
         if self.plan.prior != Prior::Flat {
             settings["prior"] = json!(self.plan.prior);
         }
+        if self.plan.pilot.is_some() {
+            settings["pilot"] = json!(true);
+        }
         settings
     }
 
     fn columns(&self) -> Vec<String> {
         let both_sides = self.plan.sides == Sides::Both;
-        let columns = CertifyRow::columns(both_sides, self.plan.prior != Prior::Flat);
+        let columns = CertifyRow::columns(both_sides, self.expects());
         columns.into_iter().map(str::to_owned).collect()
     }
 
@@ -145,8 +163,19 @@ impl Measurement for Certified {
         let (Ok(hits), Ok(samples)) = (u32::try_from(hits), u32::try_from(n)) else {
             return Err("its counts are too large".into());
         };
+        if self.expects() && !(0.0..=1.0).contains(&row.prior) {
+            return Err("its prior is not between 0 and 1".into());
+        }
+        let pixels = subject.network.input().len();
+        let most = match self.pilot.get_or_init(|| self.plan.sizes(pixels)) {
+            Some(pilot) => {
+                let votes = (row.prior * f64::from(self.plan.n0)).round();
+                pilot.samples(votes as u32)
+            }
+            None => self.plan.n,
+        };
         let stops_early = self.plan.anytime.is_some();
-        if hits > samples || samples > self.plan.n || (samples < self.plan.n && !stops_early) {
+        if hits > samples || samples > most || (samples < most && !stops_early) {
             return Err(format!("{hits} hits among {n} samples cannot be"));
         }
         if (self.plan.evidence, self.plan.sides) != (Evidence::Votes, Sides::One) {
@@ -160,10 +189,6 @@ impl Measurement for Certified {
             };
             return agrees("radius", row.radius, radius, "its bounds");
         }
-        if self.plan.prior != Prior::Flat && !(0.0..=1.0).contains(&row.prior) {
-            return Err("its prior is not between 0 and 1".into());
-        }
-        let pixels = subject.network.input().len();
         let (p_lower, radius) = self.plan.proves(hits, samples, pixels, row.prior);
         let decides = matches!(self.plan.anytime, Some(StopRule::Radius(_)));
         let expected = match row.predict {

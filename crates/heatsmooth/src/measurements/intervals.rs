@@ -77,7 +77,8 @@ impl Intervals {
                 let expected = "one number: intervals of real values have one noise level";
                 let got = values
                     .get("sigma")
-                    .map_or(String::new(), ToString::to_string);
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 return Err(SettingError::value("sigma", got, expected).into());
             }
         };

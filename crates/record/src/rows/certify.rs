@@ -47,8 +47,9 @@ pub struct CertifyRow {
     /// Upper bound on every other class, where these are bounded; NaN: not
     /// recorded.
     pub p_upper: f64,
-    /// What the prior of an anytime certificate was centred on: v's own probability of
-    /// the class, or its share of a pilot's votes; NaN: nothing was expected.
+    /// What the prior of an anytime certificate was centred on, or by what a pilot chose
+    /// the number of samples: v's own probability of the class, or its share of a pilot's
+    /// votes; NaN: nothing was expected.
     pub prior: f64,
 }
 

@@ -290,7 +290,7 @@ fn accuracy_table(
 fn samples_allowed(log: &LoadedLog) -> Option<String> {
     let n = log.setting("n")?;
     Some(match log.manifest.procedure.as_str() {
-        "anytime" => format!("≤ {n}"),
+        "anytime" | "pilot" => format!("≤ {n}"),
         _ => n.to_string(),
     })
 }

@@ -73,16 +73,19 @@ pub fn section(context: &mut Context<'_>) -> Option<Section> {
         id: "samples".into(),
         title: "Noise samples".into(),
         intro: "Anytime certification stops an image as soon as its answer is settled; the \
-                certificate holds whatever the stopping rule."
+                certificate holds whatever the stopping rule. With a pilot, samples of their own \
+                choose how many are counted."
             .into(),
         items,
     })
 }
 
-/// What the anytime logs of a group answered, and with how many samples.
+/// What the logs of a group that may take fewer samples answered, and with how many samples.
 fn savings(group: &Group<'_>) -> Option<Table> {
     let logs = group.logs.iter().zip(&group.names);
-    let anytime = logs.filter(|(log, _)| log.manifest.procedure == "anytime");
+    let early =
+        |log: &crate::load::LoadedLog| ["anytime", "pilot"].contains(&&*log.manifest.procedure);
+    let anytime = logs.filter(|(log, _)| early(log));
     let row = |(log, name): (&&crate::load::LoadedLog, &String)| {
         let rows = rows(log);
         let asked = log.asked_radius();
@@ -106,7 +109,8 @@ fn savings(group: &Group<'_>) -> Option<Table> {
         id: format!("anytime-{}", group.slug),
         title: format!("Anytime certification: {}", group.title),
         caption: "Where a radius was asked, each image was sampled only until \"radius ≥ R\" was \
-                  decided; else until the radius could hardly grow. Certified is the share (%) of \
+                  decided, or as often as a pilot chose for it; else until the radius could \
+                  hardly grow. Certified is the share (%) of \
                   all images that is right and certified, to the radius asked if one was. Fewer: \
                   how many times fewer noise samples than a fixed n of the most allowed."
             .into(),
