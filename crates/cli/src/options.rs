@@ -30,7 +30,8 @@ fn argument(field: &Field, heading: Option<&'static str>) -> Arg {
     }
     arg = match field.kind {
         FieldKind::Number => arg.value_name("X").allow_negative_numbers(true),
-        FieldKind::Whole => arg.value_name("N"),
+        // Negative ones are refused by name.
+        FieldKind::Whole => arg.value_name("N").allow_negative_numbers(true),
         FieldKind::Switch => arg.value_name("BOOL"),
         FieldKind::Text => arg.value_name("TEXT"),
         FieldKind::Path => arg

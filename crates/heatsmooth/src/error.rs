@@ -105,12 +105,15 @@ impl Error {
         )
     }
 
-    /// The same error, said to be about a file or folder.
+    /// The same error, said to be about a file or folder, unless it names it itself.
     pub fn at(self, path: impl Into<PathBuf>) -> Self {
-        Self::At {
-            path: path.into(),
-            source: Box::new(self),
+        let path = path.into();
+        let name = path.display().to_string();
+        if !name.is_empty() && self.to_string().contains(&name) {
+            return self;
         }
+        let source = Box::new(self);
+        Self::At { path, source }
     }
 
     /// The setting that is complained about, if it is one: a program with flags

@@ -10,7 +10,7 @@ use train::{Accuracy, ValueErrors};
 
 use crate::accuracy::{accuracy, value_errors};
 use crate::error::Error;
-use crate::measurements::percent;
+use crate::measurements::{counted, percent};
 use crate::observer::Observer;
 use crate::one_pass::{OnePassFigures, one_pass};
 use crate::predict::one_pass_level;
@@ -74,11 +74,11 @@ impl Registry {
         };
         let radii = level.map(|sigma| one_pass(subject, sigma, observer));
         let title = format!(
-            "{} on {} {}, {} images",
+            "{} on {} {}, {}",
             subject.path.display(),
             subject.dataset.name(),
             subject.dataset.split_name(),
-            subject.selection.len()
+            counted(subject.selection.len() as usize, "image")
         );
         Ok(AccuracyFigures {
             title,

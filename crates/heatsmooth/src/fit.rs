@@ -16,7 +16,7 @@ use train::{EPOCHS_FILE, MODEL_FILE, Run, Training};
 use crate::choice::MethodChoice;
 use crate::device::Device;
 use crate::error::Error;
-use crate::measurements::{DistributionChoice, percent};
+use crate::measurements::{DistributionChoice, counted, percent};
 use crate::normalise::normalisation;
 use crate::observer::{Observer, TrainingRun};
 use crate::registry::Registry;
@@ -339,7 +339,9 @@ fn warn_of_few_steps(
     let steps = u64::from(choice.method.legs()) * u64::from(training.epochs) * batches;
     if steps < FEW_STEPS {
         observer.warning(&format!(
-            "{images} images make only {steps} steps; take more epochs, or smaller batches"
+            "{} make only {}; take more epochs, or smaller batches",
+            counted(images, "image"),
+            counted(steps as usize, "step")
         ));
     }
     Ok(())
@@ -400,6 +402,9 @@ fn labelled(
     if test.as_ref().is_some_and(Dataset::is_whole) {
         let name = train.name();
         let advice = match train.path(0) {
+            Some(_) if Path::new(name).is_file() => {
+                "name a folder of the files train.csv and test.csv instead".into()
+            }
             Some(_) => {
                 format!("put images to test on into {name}/test and the others into {name}/train")
             }

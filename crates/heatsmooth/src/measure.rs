@@ -11,6 +11,7 @@ use record::{Guarantee, Log, Manifest, ModelId, Row, SmoothingId};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::measurements::counted;
 use crate::observer::Observer;
 use crate::source::{data_id, model_id};
 use crate::subject::Subject;
@@ -136,7 +137,8 @@ impl Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} images", self.log.display(), self.images)?;
+        let images = counted(self.images, "image");
+        write!(f, "{}: {images}", self.log.display())?;
         if let Some(sigma) = self.sigma {
             write!(f, ", sigma {sigma}")?;
         }

@@ -180,6 +180,14 @@ pub(crate) fn only_gaussian(choice: Option<NoiseChoice>) -> Result<(), SettingEr
     }
 }
 
+/// `1 image`, `2 images`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 /// `0.9173` as `91.73 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", fixed(100.0 * share, 2))

@@ -452,7 +452,7 @@ pub fn calibrated_guarantee(calibration: &Calibration) -> Guarantee {
 pub fn vote_guarantee(plan: &Predict) -> Guarantee {
     Guarantee::SoundSmoothed {
         alpha: plan.alpha,
-        about: About::TopOne,
+        about: About::Vote,
         smoothing: plan.smoothing.id(),
     }
 }

@@ -69,6 +69,8 @@ pub enum About {
     /// The class that is most frequent under noise.
     #[default]
     TopOne,
+    /// The class of x itself, which a vote found: no radius.
+    Vote,
     /// The class with the largest mean probability under noise.
     MeanSoftmax,
     /// The paper's set of k classes.
@@ -116,6 +118,7 @@ impl Guarantee {
         };
         let about = match about {
             About::TopOne => String::new(),
+            About::Vote => "; about the class of x itself".into(),
             About::MeanSoftmax => "; about the largest mean probability".into(),
             About::Set(k) => format!("; about a set of {k} classes"),
             About::LabelInTop(k) => format!("; about the label being in the top {k}"),
@@ -186,6 +189,11 @@ impl fmt::Display for Guarantee {
                 ": g(x) = argmax_c P(v({copy}) = c), not argmax v(x), keeps the certified class \
                  for {within}"
             ),
+            About::Vote => write!(
+                f,
+                ": the class, unless it abstains, is g(x) = argmax_c P(v({copy}) = c), not argmax \
+                 v(x); about x itself, not about perturbations of it"
+            ),
             About::MeanSoftmax => write!(
                 f,
                 ": g(x) = argmax_c E softmax_c(v({copy})), not argmax v(x) nor the votes of noisy \
@@ -202,10 +210,13 @@ impl fmt::Display for Guarantee {
                  not about the top {k} of v(x)"
             ),
         }?;
+        let those = match about {
+            About::Vote => "votes",
+            _ => "certificates",
+        };
         write!(
             f,
-            "; alpha = {alpha} for each image by itself, so some {} of 100 certificates may be \
-             wrong",
+            "; alpha = {alpha} for each image by itself, so some {} of 100 {those} may be wrong",
             alpha * 100.0
         )?;
         rounding(f, smoothing)

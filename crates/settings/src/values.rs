@@ -89,7 +89,12 @@ impl Values {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            SettingError::value(name, got, error.to_string())
+            // The largest of the kinds of whole numbers takes any.
+            let expected = match value.is_u64() {
+                true => format!("a whole number of at most {}", u32::MAX),
+                false => error.to_string(),
+            };
+            SettingError::value(name, got, expected)
         })
     }
 
@@ -163,6 +168,11 @@ mod tests {
             ("distance", "nan", "expected a finite number"),
             ("distance", "inf", "expected a finite number"),
             ("friends", "-1", "a whole number of at least 0"),
+            (
+                "friends",
+                "4294967296",
+                "a whole number of at most 4294967295",
+            ),
             ("way", "horse", "expected foot, ship"),
             ("speed", "3", "unknown option `speed`"),
         ] {

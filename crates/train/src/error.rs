@@ -88,8 +88,8 @@ impl TrainError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotFinite { .. } => Some(
-                "the last good checkpoint is kept; lower the learning rate, or clip gradients at \
-                 1, in a new run folder"
+                "the last good checkpoint, if there is one, is kept; lower the learning rate, or \
+                 clip gradients at 1, in a new run folder"
                     .into(),
             ),
             Self::Diverged { .. } => Some(

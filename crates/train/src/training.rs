@@ -93,11 +93,11 @@ impl Training {
     pub fn images(&self, data: &Dataset) -> Result<Dataset, SettingError> {
         match data.len().checked_sub(self.hold_out) {
             Some(len) if len >= 2 => Ok(data.first(len)),
-            _ => Err(SettingError::value(
-                "hold-out",
-                self.hold_out,
-                "fewer than the training images",
-            )),
+            _ => {
+                let expected =
+                    format!("to leave 2 or more of the training images ({})", data.len());
+                Err(SettingError::value("hold-out", self.hold_out, expected))
+            }
         }
     }
 

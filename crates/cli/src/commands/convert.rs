@@ -80,7 +80,19 @@ fn run(matches: &ArgMatches) -> Result<()> {
             );
         }
     }
-    let loaded = source(matches, "from")?.load(None)?;
+    let given = source(matches, "from")?;
+    let file = match given.path.is_dir() {
+        true => given.path.join("model.safetensors"),
+        false => given.path.clone(),
+    };
+    let canonical = (file.canonicalize(), to.canonicalize());
+    if matches!(canonical, (Ok(from), Ok(to)) if from == to) {
+        return refused(
+            format!("{} is the model itself", to.display()),
+            "give another output file",
+        );
+    }
+    let loaded = given.load(None)?;
     if let (Some((program, network)), Some("onnx")) = (loaded.model.graph.foreign(), extension) {
         return refused(
             format!("{network} is a network of {program}: only its weights are in the file"),

@@ -70,15 +70,42 @@ fn command(command: Command, registry: &Registry) -> Command {
             "Example: heatsmooth train {name} --data digits --arch smallcnn{sigma} --out \
              runs/{name}"
         );
+        let own = own_fields()
+            .into_iter()
+            .map(|field| with_usual(entry, field));
+        let own: Vec<Field> = own.collect();
         let one = Command::new(name)
             .about(entry.about)
             .args(options::arguments(&fields, None))
-            .args(options::arguments(&own_fields(), None))
+            .args(options::arguments(&own, None))
             .arg(preset_argument())
             .after_help(example);
         all = all.subcommand(with_configuration(one));
     }
     all
+}
+
+/// A field whose help names the defaults that the method has for the data set.
+fn with_usual(entry: &MethodEntry, field: Field) -> Field {
+    let usual = |data: &str| {
+        let default = (entry.training)(data).write().get(&field.name).cloned();
+        Field {
+            default,
+            ..field.clone()
+        }
+    };
+    let (digits, others) = (usual("digits"), usual(""));
+    match (digits.default_text(), others.default_text()) {
+        (Some(digits), Some(others)) if digits != others => Field {
+            help: format!(
+                "{} [default: {digits} for digits, else {others}]",
+                field.help
+            ),
+            ..field
+        },
+        (_, Some(_)) => others,
+        _ => field,
+    }
 }
 
 fn own_fields() -> Vec<Field> {

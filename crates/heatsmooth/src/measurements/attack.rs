@@ -35,7 +35,8 @@ settings! {
         /// Attack the average over M noises: the stochastic model; 1: the network
         /// itself.
         samples: u32 = 1,
-        /// Noise level of the stochastic model [default: the one stored in the
+        /// Noise level of the stochastic model and of the noisy pictures that are
+        /// saved; the report shows the log under it [default: the one stored in the
         /// model, if any].
         sigma: Option<f64> = None,
         /// Draw new noises in every step instead of M fixed ones; success is then

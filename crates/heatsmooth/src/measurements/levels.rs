@@ -36,7 +36,8 @@ impl NoiseLevels {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
-        let expected = "one number, or several with commas between them, such as 0.12,0.25";
+        let expected =
+            "one number, or several different ones with commas between them, such as 0.12,0.25";
         let refused = || SettingError::value("sigma", &text, expected);
         let levels = text.split(',').map(|level| level.trim().parse::<f64>());
         let levels: Vec<f64> = levels.collect::<Result<_, _>>().map_err(|_| refused())?;
