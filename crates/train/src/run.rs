@@ -96,7 +96,11 @@ pub fn train(
             parameters: network.parameters()?,
             ..student
         };
-        record::atomic::write(&file, &model.to_bytes())?;
+        let bytes = model.to_bytes();
+        // First the sum: without its model it is nothing, and is written again.
+        let sum = network::file::sha256(&bytes);
+        record::atomic::write(&sum_of(&file), sum.as_bytes())?;
+        record::atomic::write(&file, &bytes)?;
         remove(&run.folder.join(leg.checkpoint()))?;
     }
     Ok(model)
@@ -109,12 +113,18 @@ pub fn train(
 pub fn tidy(folder: &Path, method: &dyn Method) -> Result<(), TrainError> {
     let of = method.legs();
     let legs = (0..of).map(|number| Leg { number, of });
-    match method.keeps_legs() {
-        true => Ok(()),
-        false => legs
-            .map(|leg| folder.join(leg.model()))
-            .try_for_each(|file| remove(&file)),
+    for file in legs.map(|leg| folder.join(leg.model())) {
+        remove(&sum_of(&file))?;
+        if !method.keeps_legs() {
+            remove(&file)?;
+        }
     }
+    Ok(())
+}
+
+/// The file with the SHA-256 of a leg's model: a flipped bit must not be trained on.
+fn sum_of(file: &Path) -> PathBuf {
+    file.with_extension("sha256")
 }
 
 /// What is logged of every epoch.
@@ -313,6 +323,12 @@ fn read_leg(file: &Path, start: &Model) -> Result<Option<Model>, TrainError> {
         reason,
     };
     let bytes = network::file::read_bytes(file).map_err(|e| damaged(e.to_string()))?;
+    // Runs of earlier versions have no sums.
+    let sum = std::fs::read(sum_of(file));
+    if sum.is_ok_and(|sum| sum != network::file::sha256(&bytes).as_bytes()) {
+        let reason = "some of its bits have changed since it was written".into();
+        return Err(damaged(reason));
+    }
     let model = Model::from_bytes(&bytes).map_err(|e| damaged(e.to_string()))?;
     let ends = |graph: &Graph| (graph.input(), graph.classes());
     if ends(&model.graph) != ends(&start.graph) {

@@ -195,6 +195,25 @@ fn the_same_sigma_twice_is_named_as_such() {
 }
 
 #[test]
+fn a_gap_that_cannot_be_measured_is_no_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    values(folder);
+    ends(
+        folder,
+        0,
+        "train baseline --data values/v.csv --input 8x8x1 --arch mlp --epochs 1 --out reg",
+    );
+    let text = ends(
+        folder,
+        0,
+        "fidelity --model reg --reference reg --data values/v.csv --sigma 0.001 --samples 2 \
+         --out f.tsv",
+    );
+    assert!(!text.contains("NaN"), "{text}");
+}
+
+#[test]
 fn a_foreign_log_of_unknown_sigma_is_said_to_be_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

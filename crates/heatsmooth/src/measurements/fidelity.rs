@@ -303,16 +303,23 @@ impl Figures for AverageFigures {
                 None => "unknown".into(),
             };
             let [low, high] = c.closed_interval().map(|end| 100.0 * end);
+            let closed = match (c.closed.is_finite(), (low + high).is_finite()) {
+                (true, true) => {
+                    let closed = percent(c.closed);
+                    format!("{closed} of the gap closed ({low:.1} to {high:.1})")
+                }
+                (true, false) => format!("{} of the gap closed", percent(c.closed)),
+                // The distance of f is within the error of the average.
+                (false, _) => "these samples show no gap to close".into(),
+            };
             let class = match self.task {
                 TaskKind::Classification => format!("same class {}; ", percent(c.v_agreement)),
                 TaskKind::Regression => String::new(),
             };
             format!(
-                "  {space}: v is {:.4} from the average of f, f itself {:.4}: {} of the gap \
-                 closed ({low:.1} to {high:.1}); {class}effective sigma {sigma}\n",
-                c.v,
-                c.f,
-                percent(c.closed),
+                "  {space}: v is {:.4} from the average of f, f itself {:.4}: {closed}; \
+                 {class}effective sigma {sigma}\n",
+                c.v, c.f,
             )
         };
         let outputs = match self.task {

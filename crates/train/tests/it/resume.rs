@@ -120,6 +120,36 @@ fn stopped_smoothing_ends_with_the_same_bytes() {
     }
 }
 
+/// Found by killing and flipping at random: the first timestep's network was trained on
+/// although one of its bits had changed.
+#[test]
+fn a_flipped_bit_of_an_iterate_is_noticed() {
+    let (folder, data) = (tempfile::tempdir().unwrap(), digits());
+    let (training, pool) = (training(1, 0.02), pool(1));
+    let load = on_the_cpu(&pool);
+    let run = run(folder.path(), &data, &training, &load);
+    let attempt = |observer: &mut dyn TrainObserver| {
+        let mut heat = Heat::new(0.25, heat_params())?;
+        train(&start(), &mut heat, &run, observer)
+    };
+    // In the second timestep.
+    assert!(matches!(attempt(&mut StopAt(17)), Err(TrainError::Stopped)));
+    let file = folder.path().join(iterate_file(1));
+    let whole = std::fs::read(&file).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, flipped).unwrap();
+    let Err(TrainError::Checkpoint { path, reason }) = attempt(&mut Silent) else {
+        panic!("it was trained on");
+    };
+    assert!(
+        path == file && reason.contains("bits have changed"),
+        "{reason}"
+    );
+    std::fs::write(&file, whole).unwrap();
+    attempt(&mut Silent).unwrap();
+}
+
 /// Name of the iterate `f^k`, from 1.
 fn iterate_file(k: u32) -> String {
     let leg = Leg {
