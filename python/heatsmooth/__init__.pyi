@@ -279,6 +279,7 @@ def smooth(
     clip: float | None = None,
     augment: Literal["auto", "none"] | None = None,
     hold_out: int | None = None,
+    rank_norms: Literal["synchronised", "per-rank"] | None = None,
     checkpoint_seconds: float | None = None,
     arch: str | None = None,
     normalise: str | None = None,
@@ -316,6 +317,7 @@ def train(
     clip: float = 0.0,
     augment: Literal["auto", "none"] = "auto",
     hold_out: int = 0,
+    rank_norms: Literal["synchronised", "per-rank"] = "synchronised",
     checkpoint_seconds: float = 30.0,
 ) -> Fitted: ...
 def report(

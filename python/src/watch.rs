@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use heatsmooth::network::{
-    Classify, DeviceError, Executor, Gradients, Graph, Mode, Noise, NoisyImage, Parameters,
-    SgdStep, Shape, Tape, TrainingState,
+    Classify, Collective, DeviceError, Executor, Gradients, Graph, Mode, Noise, NoisyImage,
+    NormSharing, Parameters, SgdStep, Shape, Tape, TrainingState,
 };
 use heatsmooth::{Error, Observer};
 use pyo3::prelude::*;
@@ -245,6 +245,18 @@ impl Executor for Interruptible {
 
     fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError> {
         self.network.noisy(noise, batch)
+    }
+
+    fn share_norms(&mut self, sharing: NormSharing) -> Result<(), DeviceError> {
+        self.network.share_norms(sharing)
+    }
+
+    fn sum_gradients(
+        &self,
+        gradients: &mut Gradients,
+        ranks: &dyn Collective,
+    ) -> Result<(), DeviceError> {
+        self.network.sum_gradients(gradients, ranks)
     }
 
     fn taped_batch(&self) -> usize {

@@ -16,6 +16,7 @@ mod failure;
 mod options;
 mod output;
 mod progress;
+mod ranks;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

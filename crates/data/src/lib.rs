@@ -54,6 +54,6 @@ pub use error::DataError;
 pub use fetch::{FetchOptions, Fetched, Observer, fetch};
 pub use kernels::geometry::Shape;
 pub use kernels::images::Images;
-pub use loader::{Loader, LoaderOptions};
+pub use loader::{BatchPart, Loader, LoaderOptions};
 pub use random::permutation;
 pub use targets::Targets;

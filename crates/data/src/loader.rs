@@ -1,5 +1,6 @@
 //! The batches of one epoch, a few of them prepared ahead.
 
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -30,6 +31,28 @@ pub struct LoaderOptions {
     pub prefetch: usize,
     /// Threads that decode; `None`: rayon's global pool.
     pub threads: Option<usize>,
+    /// Deliver only a part of each batch; `None`: all of it.
+    pub part: Option<BatchPart>,
+}
+
+/// A part of each batch, for one of several processes that share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchPart {
+    /// Which part, from 0.
+    pub index: usize,
+    /// How many parts there are.
+    pub of: usize,
+}
+
+impl BatchPart {
+    /// Images that every part has; a batch of fewer is delivered whole.
+    pub const FEWEST: usize = 2;
+
+    /// The places of this part in a batch of `images`; `None`: too few to be shared.
+    pub fn places(&self, images: usize) -> Option<Range<usize>> {
+        let (index, of) = (self.index, self.of.max(1));
+        (images >= Self::FEWEST * of).then(|| index * images / of..(index + 1) * images / of)
+    }
 }
 
 impl LoaderOptions {
@@ -45,6 +68,7 @@ impl LoaderOptions {
             drop_last: false,
             prefetch: 2,
             threads: None,
+            part: None,
         }
     }
 
@@ -61,7 +85,8 @@ impl LoaderOptions {
 }
 
 /// Iterates over the batches of one epoch, from `start_batch` on. The first
-/// error ends the epoch.
+/// error ends the epoch. Behind the images of a part stands the image that follows them
+/// in the batch; the first one follows the last.
 pub struct Loader {
     maker: Maker,
     next: usize,
@@ -235,10 +260,19 @@ impl Maker {
         let range = first..(first + size).min(self.dataset.len());
         let mut batch = spare.unwrap_or_else(|| Images::new(self.dataset.shape()));
         batch.indices.clear();
-        match &self.order {
-            Some(order) => batch.indices.extend_from_slice(&order[range]),
-            None => batch.indices.extend(range.map(|index| index as u32)),
-        }
+        let count = range.len();
+        let part = self.options.part.and_then(|part| part.places(count));
+        let places = match part {
+            Some(part) => part.start..part.end + 1,
+            None => 0..count,
+        };
+        batch.indices.extend(places.map(|place| {
+            let place = range.start + place % count;
+            match &self.order {
+                Some(order) => order[place],
+                None => place as u32,
+            }
+        }));
         self.dataset.put_targets(&mut batch);
         let image_len = batch.shape.len();
         batch.pixels.resize(batch.indices.len() * image_len, 0.0);

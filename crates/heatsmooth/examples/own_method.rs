@@ -7,10 +7,10 @@
 use std::path::Path;
 
 use heatsmooth::network::logits::log_softmax;
-use heatsmooth::network::{Executor, Gradients, Images, Mode};
+use heatsmooth::network::{Executor, Gradients, Mode};
 use heatsmooth::record::MethodInfo;
 use heatsmooth::settings::{SettingError, Settings, settings};
-use heatsmooth::train::{Method, Position, TrainError};
+use heatsmooth::train::{Method, Minibatch, Position, TrainError};
 use heatsmooth::{
     DataSource, Device, Error, ImageSource as _, Job, MethodChoice, MethodEntry, Quiet, Registry,
     Split, StartFrom, Training, fit,
@@ -39,12 +39,12 @@ impl Method for LabelSmoothing {
     fn step(
         &mut self,
         network: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         _: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
         let (logits, tape) = network.forward(&images.pixels, Mode::Train)?;
-        let (classes, count) = (network.classes(), images.len() as f64);
+        let (classes, count) = (network.classes(), images.of() as f64);
         let (mut loss, mut cotangent) = (0.0, Vec::new());
         for (z, &label) in logits.chunks_exact(classes).zip(&images.labels) {
             for (class, log_p) in log_softmax(z).into_iter().enumerate() {

@@ -216,7 +216,8 @@ impl Bench {
             }
             Work::InputGradient => {
                 let (logits, tape) = self.network.forward(images, Mode::Eval)?;
-                cross_entropy(classes, &logits, &self.batch.labels, &mut self.cotangent);
+                let labels = (&self.batch.labels[..], self.batch.len());
+                cross_entropy(classes, &logits, labels, &mut self.cotangent);
                 self.network.input_gradient(&tape, &self.cotangent)?;
             }
             Work::Pgd => {
@@ -231,7 +232,7 @@ impl Bench {
                     _ => &mut self.heat,
                 };
                 let (network, gradients) = (&mut *self.network, &mut self.gradients);
-                method.step(network, &self.batch, self.position, gradients)?;
+                method.step_alone(network, &self.batch, self.position, gradients)?;
                 network.optimise(&STEP, gradients)?;
             }
         }

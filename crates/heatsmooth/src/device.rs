@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use network::{Cpu, DeviceError, Executor, Isa, Model};
+use network::{Alone, Collective, Cpu, DeviceError, Executor, Isa, Model};
 use rayon::ThreadPool;
 use record::Versions;
 use settings::SettingError;
@@ -31,6 +31,7 @@ pub trait Engine: Send + Sync {
 pub struct Device {
     pool: Arc<ThreadPool>,
     engine: Option<Arc<dyn Engine>>,
+    ranks: Arc<dyn Collective>,
 }
 
 impl Device {
@@ -56,6 +57,7 @@ impl Device {
         Ok(Self {
             pool: Arc::new(pool),
             engine: None,
+            ranks: Arc::new(Alone),
         })
     }
 
@@ -66,6 +68,23 @@ impl Device {
             engine: Some(engine),
             ..self
         }
+    }
+
+    /// The same as one of several processes that train together: each calls the same
+    /// functions, and only rank 0 writes and reports.
+    #[must_use]
+    pub fn with_ranks(self, ranks: Arc<dyn Collective>) -> Self {
+        Self { ranks, ..self }
+    }
+
+    /// The processes that train together.
+    pub fn ranks(&self) -> &Arc<dyn Collective> {
+        &self.ranks
+    }
+
+    /// Whether this process writes: a single one, or rank 0.
+    pub(crate) fn writes(&self) -> bool {
+        self.ranks.rank() == 0
     }
 
     /// A device by its name: `cpu`.

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use data::{Dataset, Split, Targets};
 use exchange::Loaded;
 use network::architecture::{self, Task};
 use network::{Distribution, Model, ModelInfo, TaskKind};
-use record::{ModelId, RecordError, RunManifest};
+use record::{ModelId, RanksId, RecordError, RunManifest};
 use serde_json::{Map, Value, json};
 use settings::{SettingError, Settings as _, Values};
 use train::loss::deviations;
-use train::{EPOCHS_FILE, MODEL_FILE, Run, Training};
+use train::{EPOCHS_FILE, MODEL_FILE, RankNorms, Run, Training};
 
 use crate::choice::MethodChoice;
 use crate::device::Device;
@@ -250,15 +251,17 @@ pub fn fit(
     let (model, manifest) = begin(&choice, job)?;
     let file = job.folder.join(MODEL_FILE);
     let manifest_file = job.folder.join(RunManifest::FILE);
-    let found = manifest.claim(&manifest_file)?;
-    let done = found.and_then(|found| found.model);
-    if let Some(done) = done.filter(|_| file.exists()) {
-        let bytes = network::file::read_bytes(&file)?;
-        check_finished(&file, &network::file::sha256(&bytes), &done)?;
+    let ranks = job.device.ranks();
+    let mut finished = Vec::new();
+    if job.device.writes() {
+        finished = claim(&manifest, &manifest_file, &file)?.unwrap_or_default();
+    }
+    ranks.broadcast(&mut finished)?;
+    if !finished.is_empty() {
         return Ok(Fitted {
-            model: Model::from_bytes(&bytes)?,
+            model: Model::from_bytes(&finished)?,
             file,
-            sha256: done.sha256,
+            sha256: network::file::sha256(&finished),
             method: choice.name,
             already: true,
             test_accuracy: None,
@@ -273,6 +276,7 @@ pub fn fit(
         training: job.training,
         seed: job.seed,
         load: &|model| job.device.load(model),
+        ranks: Arc::clone(ranks),
     };
     let mut told = TrainingRun::new(observer);
     let trained = train::train(&model, &mut *choice.method, &run, &mut told);
@@ -281,14 +285,14 @@ pub fn fit(
         train::TrainError::Stopped => Error::Stopped,
         other => {
             // What another process is writing is not ours to remove.
-            if !matches!(other, train::TrainError::Record(RecordError::Locked { .. })) {
+            let locked = matches!(other, train::TrainError::Record(RecordError::Locked { .. }));
+            if job.device.writes() && !locked {
                 clean_up(job.folder);
             }
             other.into()
         }
     })?;
     let bytes = trained.to_bytes();
-    record::atomic::write(&file, &bytes)?;
     let sha256 = network::file::sha256(&bytes);
     let manifest = RunManifest {
         model: Some(ModelId {
@@ -298,8 +302,13 @@ pub fn fit(
         }),
         ..manifest
     };
-    manifest.write(&manifest_file)?;
-    train::tidy(job.folder, &*choice.method)?;
+    if job.device.writes() {
+        record::atomic::write(&file, &bytes)?;
+        manifest.write(&manifest_file)?;
+        train::tidy(job.folder, &*choice.method)?;
+    }
+    // Who reads the file next finds it.
+    ranks.barrier()?;
     let measured = |wanted: &str| {
         let mut values = last.iter().flat_map(|report| &report.values);
         let found = values.find(|(name, _)| *name == wanted);
@@ -314,6 +323,22 @@ pub fn fit(
         test_accuracy: measured("test_accuracy"),
         test_rmse: measured("test_rmse"),
     })
+}
+
+/// Makes the folder this run's; the bytes of its model, if an earlier one finished it.
+fn claim(
+    manifest: &RunManifest,
+    manifest_file: &Path,
+    file: &Path,
+) -> Result<Option<Vec<u8>>, Error> {
+    let found = manifest.claim(manifest_file)?;
+    let done = found.and_then(|found| found.model);
+    let Some(done) = done.filter(|_| file.exists()) else {
+        return Ok(None);
+    };
+    let bytes = network::file::read_bytes(file)?;
+    check_finished(file, &network::file::sha256(&bytes), &done)?;
+    Ok(Some(bytes))
 }
 
 /// Refuses a finished model whose file is not the one that its run wrote.
@@ -425,6 +450,10 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
     // How often checkpoints are written decides nothing.
     let mut deciding = job.training.write();
     deciding.remove("checkpoint-seconds");
+    if job.training.rank_norms == RankNorms::Synchronised {
+        // Then ranks are no part of what is computed.
+        deciding.remove("rank-norms");
+    }
     let mut training: Map<String, Value> = Map::new();
     let values = deciding.iter();
     training.extend(values.map(|(name, value)| (name.to_owned(), value.clone())));
@@ -505,6 +534,10 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
         parent,
         model: None,
         versions: job.device.versions(),
+        ranks: (job.device.ranks().size() > 1).then(|| RanksId {
+            count: job.device.ranks().size(),
+            norms: job.training.rank_norms.to_string(),
+        }),
         started: None,
         finished: None,
     };

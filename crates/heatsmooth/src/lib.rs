@@ -8,6 +8,8 @@
 //! | to | call |
 //! |---|---|
 //! | choose where networks run | [`Device`] |
+//! | train on several machines | [`Device::with_ranks`] with a [`Collective`] |
+//! | do a part of a measurement in an array job | [`shard_of_environment`] |
 //! | read a model or data set, or bring one's own | [`ModelSource`], [`DataSource`], [`GivenImages`] |
 //! | train or smooth a model | [`fit`] with a [`MethodChoice`] |
 //! | certify, bound, attack or compare a model | [`measure()`] with one of [`measurements`] |
@@ -86,6 +88,8 @@ mod illustration;
 mod measure;
 pub mod measurements;
 mod modes;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod normalise;
 mod observer;
 mod one_pass;
@@ -111,6 +115,8 @@ pub use fit::{Fitted, Job, Origin, StartFrom, Workshop, fit};
 pub use illustration::{Illustration, IllustrationParams, illustrate};
 pub use measure::{Figures, Measured, Measurement, measure};
 pub use modes::certification_modes;
+#[cfg(feature = "mpi")]
+pub use mpi::MpiJob;
 pub use observer::{Observer, Quiet, StageProgress};
 pub use one_pass::{OnePassFigures, OnePassShare, calibration_at, one_pass};
 pub use predict::{
@@ -134,11 +140,11 @@ pub use certify::{
 };
 pub use data::{Dataset, Split};
 pub use exchange::Loaded;
-pub use network::{Calibration, Images, Model, TaskKind};
+pub use network::{Alone, Calibration, Collective, Images, Model, TaskKind};
 pub use train::methods::{
     AdversarialParams, AverageParams, HeatParams, InnerAttackParams, NoiseDraws, TrainingNoise,
 };
-pub use train::{Accuracy, Schedule, Training, ValueErrors};
+pub use train::{Accuracy, RankNorms, Schedule, Training, ValueErrors};
 
 // The crates below, whole: for methods, attacks and measurements of one's own.
 pub use {attack, certify, data, exchange, network, record, report, settings, train};

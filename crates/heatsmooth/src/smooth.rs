@@ -213,15 +213,18 @@ impl Registry {
             Some(made) => network::file::read_bytes(&made.file)?,
             None => loaded.model.to_bytes(),
         };
-        let fresh = !file.exists();
+        let writes = workshop.device.writes();
+        let fresh = writes && !file.exists();
         if fresh {
             record::atomic::write(&file, &bytes)?;
-        } else if network::file::read_bytes(&file)? != bytes {
+        } else if writes && network::file::read_bytes(&file)? != bytes {
             return Err(Error::refused(
                 format!("{} is the base of another run", file.display()),
                 "use another run folder, or remove this one",
             ));
         }
+        // All ranks read it.
+        workshop.device.ranks().barrier()?;
         let origin = Origin::Model(ModelSource::new(&file));
         let averaging = Workshop {
             origin: &origin,

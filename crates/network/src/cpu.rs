@@ -13,6 +13,7 @@ use kernels::isa::Isa;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+use crate::collective::{Collective, NormSharing, sum_in_buckets};
 use crate::device_error::DeviceError;
 use crate::graph::Graph;
 use crate::model::Model;
@@ -124,8 +125,8 @@ impl Executor for Cpu {
         self.graph.count_images(images)?;
         let (graph, parameters) = (&self.graph, &self.parameters);
         let (logits, tape) = match mode {
-            Mode::Train | Mode::Frozen => self.training.forward(graph, parameters, images, mode),
-            Mode::Eval => (self.folding.get(graph, parameters, &self.training)).forward(images),
+            Mode::Train | Mode::Frozen => self.training.forward(graph, parameters, images, mode)?,
+            Mode::Eval => (self.folding.get(graph, parameters, &self.training)).forward(images)?,
         };
         Ok((logits, Tape::new(tape)))
     }
@@ -136,10 +137,10 @@ impl Executor for Cpu {
         DeviceError::length("cotangent", images * self.classes(), cotangent.len())?;
         let mut dx = vec![0.0; images * self.input().len()];
         match &tape.folded {
-            Some(folded) => folded.input_gradient(tape, cotangent, &mut dx),
+            Some(folded) => folded.input_gradient(tape, cotangent, &mut dx)?,
             None => {
                 let (graph, parameters) = (&self.graph, &self.parameters);
-                (self.training).input_gradient(graph, parameters, tape, cotangent, &mut dx);
+                (self.training).input_gradient(graph, parameters, tape, cotangent, &mut dx)?;
             }
         }
         Ok(dx)
@@ -157,10 +158,10 @@ impl Executor for Cpu {
         let (training, graph, parameters) = (&self.training, &self.graph, &self.parameters);
         // Rare: who wants these asks for a frozen pass.
         let unfolded = (tape.folded.as_ref())
-            .map(|_| training.forward(graph, parameters, &tape.pixels(), Mode::Frozen));
+            .map(|_| training.forward(graph, parameters, &tape.pixels(), Mode::Frozen))
+            .transpose()?;
         let tape = unfolded.as_ref().map_or(tape, |(_, tape)| tape);
-        training.parameter_gradient(graph, parameters, tape, cotangent, gradients);
-        Ok(())
+        training.parameter_gradient(graph, parameters, tape, cotangent, gradients)
     }
 
     fn gradients(&self) -> Result<Gradients, DeviceError> {
@@ -171,8 +172,7 @@ impl Executor for Cpu {
         self.folding.parameters_change();
         self.inference.parameters_change();
         self.training
-            .update_running_statistics(&self.graph, &mut self.parameters, tape.of()?);
-        Ok(())
+            .update_running_statistics(&self.graph, &mut self.parameters, tape.of()?)
     }
 
     fn optimise(&mut self, step: &SgdStep, gradients: &mut Gradients) -> Result<f64, DeviceError> {
@@ -221,6 +221,20 @@ impl Executor for Cpu {
             });
         });
         Ok(images)
+    }
+
+    fn share_norms(&mut self, sharing: NormSharing) -> Result<(), DeviceError> {
+        self.training.sharing = sharing;
+        Ok(())
+    }
+
+    fn sum_gradients(
+        &self,
+        gradients: &mut Gradients,
+        ranks: &dyn Collective,
+    ) -> Result<(), DeviceError> {
+        let gradients: &mut HostGradients = gradients.of_mut()?;
+        sum_in_buckets(ranks, gradients.iter_mut())
     }
 
     fn taped_batch(&self) -> usize {

@@ -35,6 +35,13 @@ pub enum DeviceError {
         /// What it said.
         reason: String,
     },
+    /// The other ranks of a training cannot be reached, or the device cannot train
+    /// with them.
+    #[error("training on several ranks failed: {reason}")]
+    Ranks {
+        /// What went wrong.
+        reason: String,
+    },
     /// The device is gone, or refuses.
     #[error("{device} failed: {reason}")]
     Failed {
@@ -53,6 +60,10 @@ impl DeviceError {
             Self::OtherProgram { program, .. } => Some(format!(
                 "give the network itself, from {program}; its weights can be loaded into it"
             )),
+            Self::Ranks { .. } => Some(
+                "start the run again, on any number of ranks: it goes on from the last checkpoint"
+                    .into(),
+            ),
             Self::OutOfMemory { .. } => Some("take a smaller batch, or another device".into()),
             Self::Failed { .. } => {
                 Some("what was written is kept; run again, or take another device".into())

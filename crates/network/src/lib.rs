@@ -36,6 +36,7 @@
 mod activation;
 pub mod architecture;
 mod calibration;
+mod collective;
 mod cpu;
 mod device_error;
 pub mod file;
@@ -56,6 +57,7 @@ mod verbs;
 
 pub use activation::Activation;
 pub use calibration::{Calibration, CalibrationOrigin};
+pub use collective::{Alone, Collective, NormSharing, sum_in_buckets};
 pub use cpu::Cpu;
 pub use device_error::DeviceError;
 pub use file::FileError;

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use kernels::geometry::Shape;
 use kernels::reference::{BatchStatistics, Real};
 
+use crate::collective::{Collective, sum_in_buckets};
 use crate::device_error::DeviceError;
 use crate::graph::Graph;
 use crate::model::Model;
@@ -213,6 +214,15 @@ impl<T: Real + Send + 'static> Executor for Reference<T> {
     fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError> {
         NoisyImage::count_all(batch, self.input())?;
         Ok(noise.copies(batch))
+    }
+
+    fn sum_gradients(
+        &self,
+        gradients: &mut Gradients,
+        ranks: &dyn Collective,
+    ) -> Result<(), DeviceError> {
+        let gradients: &mut HostGradients = gradients.of_mut()?;
+        sum_in_buckets(ranks, gradients.iter_mut())
     }
 
     fn taped_batch(&self) -> usize {

@@ -4,10 +4,12 @@ use std::any::Any;
 
 use kernels::geometry::Shape;
 
+use crate::collective::{Collective, NormSharing};
 use crate::device_error::DeviceError;
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::noise::{Noise, NoisyImage};
+use crate::op::Op;
 use crate::optimiser::{SgdStep, TrainingState};
 use crate::parameters::Parameters;
 
@@ -129,6 +131,38 @@ pub trait Executor: Classify + Send {
     /// # Errors
     /// As [`Classify::logits`].
     fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError>;
+
+    /// Says what batch norms share with those of other ranks from now on.
+    ///
+    /// # Errors
+    /// A device whose batch norms cannot share it.
+    fn share_norms(&mut self, sharing: NormSharing) -> Result<(), DeviceError> {
+        let mut nodes = self.graph().nodes().iter();
+        let norms = nodes.any(|node| matches!(node.op, Op::BatchNorm { .. } | Op::Foreign { .. }));
+        match sharing {
+            NormSharing::Statistics(_) | NormSharing::Running(_) if norms => {
+                Err(DeviceError::Ranks {
+                    reason: "this device cannot share batch norms with other ranks".into(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sums up gradients over all ranks.
+    ///
+    /// # Errors
+    /// A device whose gradients cannot be summed up; a rank that is gone.
+    fn sum_gradients(
+        &self,
+        gradients: &mut Gradients,
+        ranks: &dyn Collective,
+    ) -> Result<(), DeviceError> {
+        let _ = (gradients, ranks);
+        Err(DeviceError::Ranks {
+            reason: "this device cannot sum up gradients over ranks".into(),
+        })
+    }
 
     /// How many images fit into one tape, and its backward pass, without
     /// exhausting memory. No result in eval mode depends on it.

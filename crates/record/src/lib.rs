@@ -114,7 +114,7 @@ pub use rows::{
     AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityLevel, FidelityRow,
     IntervalRow, LboundRow, LevelDistance, Line, OutputInterval, Row,
 };
-pub use run::RunManifest;
+pub use run::{RanksId, RunManifest};
 pub use selection::{Selection, Shard};
 pub use smoothing::{NoiseLaw, Norm, SmoothingId};
 pub use status::{LogStatus, ShardStatus, status};

@@ -38,12 +38,26 @@ pub struct RunManifest {
     pub model: Option<ModelId>,
     /// What computed it; never compared.
     pub versions: Versions,
+    /// The processes that trained together, if there were several; never compared: a
+    /// run may go on with another number of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<RanksId>,
     /// Seconds since 1970 at the start, if recorded; never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<u64>,
     /// Seconds since 1970 at the end, if recorded; never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<u64>,
+}
+
+/// Several processes that trained one network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RanksId {
+    /// How many.
+    pub count: usize,
+    /// By which images batch norms normalised: `synchronised` (those of all ranks) or
+    /// `per-rank`.
+    pub norms: String,
 }
 
 impl RunManifest {
@@ -69,6 +83,7 @@ impl RunManifest {
     pub fn differences(&self, wanted: &Self) -> Vec<Difference> {
         let ignored = [
             "versions",
+            "ranks",
             "label",
             "model",
             "parent.path",
@@ -123,6 +138,7 @@ mod tests {
             }),
             model: None,
             versions: Versions::default(),
+            ranks: None,
             started: None,
             finished: None,
         };

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use network::file::{self, Container};
-use network::{Executor, HostGradients, TrainingState};
+use network::{Collective, Executor, HostGradients, TrainingState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::TrainError;
+use crate::ranks;
 
 /// Position and running sums; everything else of the state is tensors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -70,16 +71,21 @@ fn is_whole(container: &mut Container<State>) -> bool {
         || file::sha256(&file::write_container(&container.content, tensors)) == checksum
 }
 
-/// Restores the network and gives the state; `None` if there is no checkpoint.
-pub(crate) fn load(path: &Path, network: &mut dyn Executor) -> Result<Option<State>, TrainError> {
-    if !path.exists() {
-        return Ok(None);
-    }
+/// Restores the network and gives the state; `None` if there is no checkpoint. Rank 0
+/// reads it for all.
+pub(crate) fn load(
+    path: &Path,
+    network: &mut dyn Executor,
+    ranks: &dyn Collective,
+) -> Result<Option<State>, TrainError> {
     let damaged = |error: network::FileError| TrainError::Checkpoint {
         path: path.into(),
         reason: error.to_string(),
     };
-    let bytes = file::read_bytes(path).map_err(damaged)?;
+    let read = |path: &Path| file::read_bytes(path).map_err(damaged);
+    let Some(bytes) = ranks::read(ranks, path, read)? else {
+        return Ok(None);
+    };
     let mut container: Container<State> = file::read_container(&bytes).map_err(damaged)?;
     if !is_whole(&mut container) {
         return Err(TrainError::Checkpoint {

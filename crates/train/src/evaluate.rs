@@ -127,7 +127,12 @@ impl ValueErrors {
     /// The root mean squared error over all outputs.
     pub fn rmse(&self) -> f64 {
         let outputs = self.squares.len().max(1) as f64;
-        (self.squares.iter().sum::<f64>() / (outputs * self.n())).sqrt()
+        (self.square_sum() / (outputs * self.n())).sqrt()
+    }
+
+    /// The sum of all squared errors.
+    pub(crate) fn square_sum(&self) -> f64 {
+        self.squares.iter().sum()
     }
 
     /// The root mean squared error of an output.

@@ -6,9 +6,11 @@
 //! and ends with the same bytes.
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use data::{OpenOptions, Split};
 //! use network::architecture::{Task, build};
-//! use network::{Model, ModelInfo, Reference};
+//! use network::{Alone, Model, ModelInfo, Reference};
 //! use train::methods::Baseline;
 //! use train::{Run, Silent, Training};
 //!
@@ -23,6 +25,7 @@
 //!     training: &Training { epochs: 1, batch_size: 32, ..Training::default() },
 //!     seed: 0,
 //!     load: &|model| Ok(Box::new(Reference::<f32>::new(model))),
+//!     ranks: Arc::new(Alone),
 //! };
 //! let trained = train::train(&start, &mut Baseline::default(), &run, &mut Silent)?;
 //! assert_ne!(trained.parameters, start.parameters);
@@ -34,7 +37,9 @@ mod error;
 mod evaluate;
 pub mod loss;
 pub mod methods;
+mod minibatch;
 mod observer;
+mod ranks;
 pub mod rows;
 mod run;
 mod schedule;
@@ -43,7 +48,9 @@ mod training;
 pub use error::TrainError;
 pub use evaluate::{Accuracy, EvaluateError, ValueErrors, evaluate, evaluate_values};
 pub use methods::{Leg, LegContext, Method, Position};
+pub use minibatch::Minibatch;
 pub use observer::{EpochReport, Silent, TrainObserver, TrainProgress};
+pub use ranks::RankNorms;
 pub use run::{CHECKPOINT_FILE, EPOCHS_FILE, MODEL_FILE, Run, tidy, train};
 pub use schedule::{Schedule, ScheduleError};
 pub use training::{AugmentChoice, Training};

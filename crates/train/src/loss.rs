@@ -3,10 +3,15 @@
 use network::Images;
 use network::logits::{argmax, log_softmax};
 
-/// Cross-entropy `-log softmax(z)_y`, averaged over the images: the mean, and
-/// `d mean / d logits = (softmax(z) - e_y) / images` in `cotangent`.
-pub fn cross_entropy(classes: usize, logits: &[f32], labels: &[u32], cotangent: &mut [f32]) -> f64 {
-    let images = labels.len() as f64;
+/// Cross-entropy `-log softmax(z)_y`, as a part of the mean over `of` images: the part,
+/// and `d mean / d logits = (softmax(z) - e_y) / of` in `cotangent`.
+pub fn cross_entropy(
+    classes: usize,
+    logits: &[f32],
+    (labels, of): (&[u32], usize),
+    cotangent: &mut [f32],
+) -> f64 {
+    let images = of as f64;
     let mut total = 0.0;
     let rows = logits
         .chunks_exact(classes)
@@ -45,9 +50,11 @@ impl SquaredError {
         }
     }
 
-    /// The mean over images and outputs, and its derivative in `cotangent`.
-    pub fn mean(&self, outputs: &[f32], values: &[f32], cotangent: &mut [f32]) -> f64 {
-        let (width, count) = (self.weights.len(), outputs.len() as f64);
+    /// The part that these images have in the mean over `of` images and all outputs,
+    /// and its derivative in `cotangent`.
+    pub fn mean(&self, outputs: &[f32], values: &[f32], of: usize, cotangent: &mut [f32]) -> f64 {
+        let width = self.weights.len();
+        let count = (of * width) as f64;
         let mut total = 0.0;
         let pairs = outputs.iter().zip(values).zip(cotangent);
         for (at, ((&y, &t), c)) in pairs.enumerate() {
@@ -102,14 +109,14 @@ mod tests {
         let logits = [1.0f32, 2.0, 3.0, 0.5, 0.5, 0.5];
         let labels = [1, 0];
         let mut cotangent = [0.0; 6];
-        let loss = cross_entropy(3, &logits, &labels, &mut cotangent);
+        let loss = cross_entropy(3, &logits, (&labels, 2), &mut cotangent);
         let expected = (1.407_605_964_444_38 + 3f64.ln()) / 2.0;
         assert!((loss - expected).abs() < 1e-7);
         for i in 0..6 {
             let at = |by: f32| {
                 let mut z = logits;
                 z[i] += by;
-                cross_entropy(3, &z, &labels, &mut [0.0; 6])
+                cross_entropy(3, &z, (&labels, 2), &mut [0.0; 6])
             };
             let numeric = (at(1e-3) - at(-1e-3)) / 2e-3;
             assert!((numeric - f64::from(cotangent[i])).abs() < 1e-4);
@@ -127,7 +134,7 @@ mod tests {
         let error = SquaredError::of(&images);
         let outputs = [3.0f32, 7.0, 3.0, 9.0];
         let mut cotangent = [0.0; 4];
-        let loss = error.mean(&outputs, &images.values, &mut cotangent);
+        let loss = error.mean(&outputs, &images.values, 2, &mut cotangent);
         assert!((loss - (1.0 + 0.0 + 1.0 + 4.0) / 4.0).abs() < 1e-9);
         for (got, wanted) in cotangent.iter().zip([0.25, 0.0, -0.25, 1.0]) {
             assert!((got - wanted).abs() < 1e-6, "{cotangent:?}");
@@ -138,7 +145,7 @@ mod tests {
     fn large_logits_do_not_overflow() {
         let logits = [1e30f32, -1e30];
         let mut cotangent = [0.0; 2];
-        assert_eq!(cross_entropy(2, &logits, &[0], &mut cotangent), 0.0);
+        assert_eq!(cross_entropy(2, &logits, (&[0], 1), &mut cotangent), 0.0);
         assert_eq!(network::logits::softmax(&logits), [1.0, 0.0]);
     }
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 use settings::SettingError;
 
 use crate::error::TrainError;
+use crate::minibatch::Minibatch;
 
 /// The noise that a network is trained on. A number stands for Gaussian noise of
 /// that standard deviation.
@@ -127,19 +128,45 @@ pub trait Method {
         Ok(previous.clone())
     }
 
-    /// Adds the gradient of the mean loss over the images to `gradients` (0
-    /// before), updates running statistics, and returns means over the images in
-    /// the order of [`Method::columns`].
+    /// Adds what these images contribute to the gradient of the mean loss over
+    /// [`Minibatch::of`] images to `gradients` (0 before), updates running statistics,
+    /// and returns their contributions to the means in the order of
+    /// [`Method::columns`]: over all ranks, both are summed up.
     ///
     /// # Errors
     /// A device that fails; a run that diverges.
     fn step(
         &mut self,
         network: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError>;
+
+    /// What a step measured, from the sums over all ranks; all ranks give the same
+    /// answer.
+    ///
+    /// # Errors
+    /// A run that diverges.
+    fn finish(&mut self, sums: Vec<f64>, position: Position) -> Result<Vec<f64>, TrainError> {
+        let _ = position;
+        Ok(sums)
+    }
+
+    /// A step in a single process.
+    ///
+    /// # Errors
+    /// As [`Method::step`] and [`Method::finish`].
+    fn step_alone(
+        &mut self,
+        network: &mut dyn Executor,
+        images: &Images,
+        position: Position,
+        gradients: &mut Gradients,
+    ) -> Result<Vec<f64>, TrainError> {
+        let sums = self.step(network, &Minibatch::whole(images), position, gradients)?;
+        self.finish(sums, position)
+    }
 
     /// What a checkpoint must hold of the method itself.
     fn save(&self) -> Value {

@@ -1,17 +1,20 @@
 //! The loop: legs, epochs, batches, checkpoints, records.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use data::{Dataset, Loader, LoaderOptions, Targets};
-use network::{Executor, Gradients, Graph, Load, Model, TaskKind};
+use data::{BatchPart, Dataset, Loader, LoaderOptions, Targets};
+use network::{Collective, Executor, Gradients, Graph, Images, Load, Model, NormSharing, TaskKind};
 use record::TsvWriter;
 
 use crate::checkpoint::{self, State};
 use crate::error::TrainError;
 use crate::evaluate::{evaluate, evaluate_values};
 use crate::methods::{Leg, LegContext, Method, Position};
+use crate::minibatch::Minibatch;
 use crate::observer::{EpochReport, TrainObserver, TrainProgress};
+use crate::ranks;
 use crate::training::Training;
 
 /// Name of the finished model in a run folder.
@@ -39,6 +42,15 @@ pub struct Run<'a> {
     pub seed: u64,
     /// Puts a model on the device of the run.
     pub load: Load<'a>,
+    /// The processes that train together; only rank 0 writes.
+    pub ranks: Arc<dyn Collective>,
+}
+
+impl Run<'_> {
+    /// Whether this process writes.
+    fn writes(&self) -> bool {
+        self.ranks.rank() == 0
+    }
 }
 
 impl Leg {
@@ -58,7 +70,8 @@ impl Leg {
 
 /// Trains a copy of `start`, resuming from what is in the folder. The result is a
 /// pure function of the model, the method, the settings and the data: not of
-/// threads, checkpoints or interruptions.
+/// threads, checkpoints or interruptions. Several ranks share each minibatch; how many
+/// they are changes the order of sums, and a run may go on with another number.
 ///
 /// # Errors
 /// Settings, data or a checkpoint that make no sense; a device or disk that
@@ -70,6 +83,7 @@ pub fn train(
     observer: &mut dyn TrainObserver,
 ) -> Result<Model, TrainError> {
     run.training.check()?;
+    ranks::check_batch(&*run.ranks, run.training.batch_size)?;
     matches(start, run.train)?;
     let measures = Measures::of(start.info.task, method, run.train)?;
     let images = run.training.images(run.train)?;
@@ -84,24 +98,27 @@ pub fn train(
     for number in 0..of {
         let leg = Leg { number, of };
         let file = run.folder.join(leg.model());
-        if let Some(done) = read_leg(&file, start)? {
+        if let Some(done) = read_leg(&file, start, &*run.ranks)? {
             model = done;
             continue;
         }
         let student = method.begin(leg, &model, &stage)?;
         let mut network = (run.load)(&student)?;
+        network.share_norms(run.training.rank_norms.sharing(&run.ranks))?;
         let here = (run, &images, leg);
         train_leg(&mut *network, method, here, measures, observer)?;
         model = Model {
             parameters: network.parameters()?,
             ..student
         };
-        let bytes = model.to_bytes();
-        // First the sum: without its model it is nothing, and is written again.
-        let sum = network::file::sha256(&bytes);
-        record::atomic::write(&sum_of(&file), sum.as_bytes())?;
-        record::atomic::write(&file, &bytes)?;
-        remove(&run.folder.join(leg.checkpoint()))?;
+        if run.writes() {
+            let bytes = model.to_bytes();
+            // First the sum: without its model it is nothing, and is written again.
+            let sum = network::file::sha256(&bytes);
+            record::atomic::write(&sum_of(&file), sum.as_bytes())?;
+            record::atomic::write(&file, &bytes)?;
+            remove(&run.folder.join(leg.checkpoint()))?;
+        }
     }
     Ok(model)
 }
@@ -160,11 +177,30 @@ impl Measures {
         })
     }
 
-    fn measure(&self, network: &dyn Executor, test: &Dataset) -> Result<f64, TrainError> {
-        let all = 0..test.len();
+    /// Every rank looks at a part of the images.
+    fn measure(
+        &self,
+        network: &dyn Executor,
+        test: &Dataset,
+        ranks: &dyn Collective,
+    ) -> Result<f64, TrainError> {
+        let part = ranks::part(ranks, test.len());
+        let (images, sum) = match self.task {
+            TaskKind::Classification => {
+                let found = evaluate(network, test, None, part, |_| {})?;
+                (found.images, found.top1 as f64)
+            }
+            TaskKind::Regression => {
+                let found = evaluate_values(network, test, None, part, |_| {})?;
+                (found.images, found.square_sum())
+            }
+        };
+        let mut sums = [images as f64, sum];
+        ranks.sum_wide(&mut sums)?;
+        let [images, sum] = [sums[0].max(1.0), sums[1]];
         Ok(match self.task {
-            TaskKind::Classification => evaluate(network, test, None, all, |_| {})?.top1(),
-            TaskKind::Regression => evaluate_values(network, test, None, all, |_| {})?.rmse(),
+            TaskKind::Classification => sum / images,
+            TaskKind::Regression => (sum / (network.classes() as f64 * images)).sqrt(),
         })
     }
 }
@@ -178,9 +214,12 @@ fn train_leg(
     observer: &mut dyn TrainObserver,
 ) -> Result<(), TrainError> {
     let training = run.training;
-    let mut epochs = Epochs::open(run.folder, measures, run.test.is_some())?;
+    let mut epochs = match run.writes() {
+        true => Some(Epochs::open(run.folder, measures, run.test.is_some())?),
+        false => None,
+    };
     let path = run.folder.join(leg.checkpoint());
-    let mut state = match checkpoint::load(&path, network)? {
+    let mut state = match checkpoint::load(&path, network, &*run.ranks)? {
         Some(state) => {
             method.restore(&state.method)?;
             observer.resumed(&leg, state.step);
@@ -199,11 +238,14 @@ fn train_leg(
             (&mut gradients, &mut state),
         )?;
         let test = match run.test {
-            Some(test) => Some(measures.measure(network, test)?),
+            Some(test) => Some(measures.measure(network, test, &*run.ranks)?),
             None => None,
         };
         let before = leg.number * training.epochs;
-        let report = epochs.append(training, measures, (before, &state), test)?;
+        let report = report(training, measures, (before, &state), test);
+        if let Some(epochs) = &mut epochs {
+            epochs.append(&report)?;
+        }
         observer.epoch(&report);
         state = State {
             epoch: state.epoch + 1,
@@ -211,7 +253,9 @@ fn train_leg(
             method: method.save(),
             ..State::default()
         };
-        checkpoint::save(&path, network, &state)?;
+        if run.writes() {
+            checkpoint::save(&path, network, &state)?;
+        }
     }
     Ok(())
 }
@@ -233,19 +277,48 @@ fn epoch(
         augment: training.augmentation(images),
         start_batch: state.batch,
         drop_last,
+        part: (run.ranks.size() > 1).then(|| BatchPart {
+            index: run.ranks.rank(),
+            of: run.ranks.size(),
+        }),
         ..LoaderOptions::training(training.batch_size, images, run.seed, number)
     };
-    let mut loader = Loader::new(images, options)?;
+    let mut loader = Loader::new(images, options.clone())?;
     let batches = state.batch + loader.remaining();
     let mut clock = Instant::now();
     let mut saved = Instant::now();
-    while let Some(batch) = loader.next().transpose()? {
+    let part = options.part;
+    while let Some(mut batch) = loader.next().transpose()? {
         let position = Position {
             seed: run.seed,
             epoch: before + state.epoch,
             step: state.step,
         };
-        let measured = method.step(network, &batch, position, gradients)?;
+        let count = training
+            .batch_size
+            .min(images.len() - state.batch * training.batch_size);
+        let places = part.and_then(|part| part.places(count));
+        let next = match &places {
+            Some(_) => take_last(&mut batch),
+            None => Vec::new(),
+        };
+        let minibatch = match &places {
+            Some(places) => Minibatch::part(&batch, &next, places.start, count),
+            None => Minibatch::repeated(&batch, run.ranks.size()),
+        };
+        if part.is_some() && places.is_none() {
+            // All ranks pass the same images: there is nothing to share.
+            network.share_norms(NormSharing::Alone)?;
+        }
+        let mut measured = method.step(network, &minibatch, position, gradients)?;
+        if part.is_some() {
+            network.sum_gradients(gradients, &*run.ranks)?;
+            run.ranks.sum_wide(&mut measured)?;
+        }
+        if part.is_some() && places.is_none() {
+            network.share_norms(training.rank_norms.sharing(&run.ranks))?;
+        }
+        let measured = method.finish(measured, position)?;
         let not_finite = |what, value| TrainError::NotFinite {
             what,
             value,
@@ -260,7 +333,7 @@ fn epoch(
         if !norm.is_finite() {
             return Err(not_finite("the gradient's norm", norm));
         }
-        state.add(&measured, batch.len());
+        state.add(&measured, count);
         state.seconds += clock.elapsed().as_secs_f64();
         clock = Instant::now();
         let progress = TrainProgress {
@@ -270,10 +343,15 @@ fn epoch(
             steps: u64::from(leg.of * training.epochs) * batches as u64,
             loss: state.sums[0] / state.images as f64,
         };
-        let stop = observer.step(&progress).is_break();
+        let mut stops = [f64::from(u8::from(observer.step(&progress).is_break()))];
+        // All ranks stop together, whichever is asked to.
+        run.ranks.sum_wide(&mut stops)?;
+        let stop = stops[0] > 0.0;
         if stop || (saved.elapsed() >= training.checkpoint_every() && state.batch < batches) {
             state.method = method.save();
-            checkpoint::save(&run.folder.join(leg.checkpoint()), network, state)?;
+            if run.writes() {
+                checkpoint::save(&run.folder.join(leg.checkpoint()), network, state)?;
+            }
             saved = Instant::now();
         }
         if stop {
@@ -282,6 +360,16 @@ fn epoch(
         loader.recycle(batch);
     }
     Ok(())
+}
+
+/// Takes the last image out of a batch, and gives its pixels.
+fn take_last(batch: &mut Images) -> Vec<f32> {
+    let last = batch.len() - 1;
+    let width = batch.values_of(0).len();
+    batch.values.truncate(last * width);
+    batch.indices.truncate(last);
+    batch.labels.truncate(last);
+    batch.pixels.split_off(last * batch.shape.len())
 }
 
 impl State {
@@ -314,21 +402,28 @@ fn matches(model: &Model, data: &Dataset) -> Result<(), TrainError> {
 }
 
 /// The model of a leg that an earlier run finished.
-fn read_leg(file: &Path, start: &Model) -> Result<Option<Model>, TrainError> {
-    if !file.exists() {
-        return Ok(None);
-    }
+fn read_leg(
+    file: &Path,
+    start: &Model,
+    ranks: &dyn Collective,
+) -> Result<Option<Model>, TrainError> {
     let damaged = |reason: String| TrainError::Checkpoint {
         path: file.into(),
         reason,
     };
-    let bytes = network::file::read_bytes(file).map_err(|e| damaged(e.to_string()))?;
-    // Runs of earlier versions have no sums.
-    let sum = std::fs::read(sum_of(file));
-    if sum.is_ok_and(|sum| sum != network::file::sha256(&bytes).as_bytes()) {
-        let reason = "some of its bits have changed since it was written".into();
-        return Err(damaged(reason));
-    }
+    let read = |file: &Path| {
+        let bytes = network::file::read_bytes(file).map_err(|e| damaged(e.to_string()))?;
+        // Runs of earlier versions have no sums.
+        let sum = std::fs::read(sum_of(file));
+        if sum.is_ok_and(|sum| sum != network::file::sha256(&bytes).as_bytes()) {
+            let reason = "some of its bits have changed since it was written".into();
+            return Err(damaged(reason));
+        }
+        Ok(bytes)
+    };
+    let Some(bytes) = ranks::read(ranks, file, read)? else {
+        return Ok(None);
+    };
     let model = Model::from_bytes(&bytes).map_err(|e| damaged(e.to_string()))?;
     let ends = |graph: &Graph| (graph.input(), graph.classes());
     if ends(&model.graph) != ends(&start.graph) {
@@ -365,29 +460,35 @@ impl Epochs {
     }
 
     /// Appends the row of the epoch just done, unless a killed run already did.
-    fn append(
-        &mut self,
-        training: &Training,
-        measures: Measures,
-        (before, state): (u32, &State),
-        test: Option<f64>,
-    ) -> Result<EpochReport, TrainError> {
-        let epoch = before + state.epoch + 1;
-        let means = state.sums.iter().map(|sum| sum / state.images as f64);
-        let mut values = vec![("lr", training.rate(f64::from(state.epoch)))];
-        let columns = measures.columns.iter().copied();
-        values.extend(columns.zip(means).map(|(name, mean)| match name {
-            NEEDS_LABELS if measures.unlabelled => (name, f64::NAN),
-            _ => (name, mean),
-        }));
-        values.extend(test.map(|t| (measures.test, t)));
-        values.push(("seconds", state.seconds));
-        if self.rows < epoch as usize {
-            let numbers = values.iter().map(|(_, v)| record::format_number(*v));
-            let cells: Vec<String> = std::iter::once(epoch.to_string()).chain(numbers).collect();
+    fn append(&mut self, report: &EpochReport) -> Result<(), TrainError> {
+        if self.rows < report.epoch as usize {
+            let numbers = report.values.iter();
+            let numbers = numbers.map(|(_, v)| record::format_number(*v));
+            let epoch = std::iter::once(report.epoch.to_string());
+            let cells: Vec<String> = epoch.chain(numbers).collect();
             self.writer.append(&cells)?;
             self.rows += 1;
         }
-        Ok(EpochReport { epoch, values })
+        Ok(())
     }
+}
+
+/// What the epoch just done came to.
+fn report(
+    training: &Training,
+    measures: Measures,
+    (before, state): (u32, &State),
+    test: Option<f64>,
+) -> EpochReport {
+    let epoch = before + state.epoch + 1;
+    let means = state.sums.iter().map(|sum| sum / state.images as f64);
+    let mut values = vec![("lr", training.rate(f64::from(state.epoch)))];
+    let columns = measures.columns.iter().copied();
+    values.extend(columns.zip(means).map(|(name, mean)| match name {
+        NEEDS_LABELS if measures.unlabelled => (name, f64::NAN),
+        _ => (name, mean),
+    }));
+    values.extend(test.map(|t| (measures.test, t)));
+    values.push(("seconds", state.seconds));
+    EpochReport { epoch, values }
 }

@@ -7,6 +7,7 @@ use network::SgdStep;
 use settings::{SettingError, choices, settings};
 
 use crate::methods::positive;
+use crate::ranks::RankNorms;
 use crate::schedule::Schedule;
 
 choices! {
@@ -45,6 +46,9 @@ settings! {
         /// Keep the last N training images out of training, so that choices can
         /// be made on them rather than on test images.
         hold_out: usize = 0,
+        /// Batch norms where several ranks train one network: synchronised (over the
+        /// images of all ranks, as in one process), or per-rank.
+        rank_norms: RankNorms = RankNorms::Synchronised,
         /// Seconds between checkpoints within an epoch.
         checkpoint_seconds: f64 = 30.0,
     }

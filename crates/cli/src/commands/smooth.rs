@@ -9,6 +9,7 @@ use super::measure::{ModelFile, WEIGHTS, read, required};
 use super::train::{RunFolder, preset_argument, preset_list, workshop};
 use crate::Entry;
 use crate::common::{Shared, with_configuration};
+use crate::ranks::together;
 use crate::{options, output};
 
 /// `heatsmooth smooth`.
@@ -72,13 +73,18 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let path = required(read::<ModelFile>(&values)?.model, "model")?;
     let origin = Origin::Model(ModelSource::with(path, read::<Weights>(&values)?));
     let (data, folder, device) = workshop(&values, &common)?;
-    let workshop = heatsmooth::Workshop {
-        origin: &origin,
-        data: &data,
-        folder: &folder,
-        seed: common.seed(),
-        device: &device,
-    };
-    let smoothed = registry.smooth(&values, &workshop, &mut common.terminal())?;
-    output::summary(&common, &smoothed.to_json(), &smoothed.to_string())
+    together(|ranks| {
+        let workshop = heatsmooth::Workshop {
+            origin: &origin,
+            data: &data,
+            folder: &folder,
+            seed: common.seed(),
+            device: &ranks.on(device),
+        };
+        let smoothed = registry.smooth(&values, &workshop, &mut *ranks.observer(&common))?;
+        match ranks.leads() {
+            true => output::summary(&common, &smoothed.to_json(), &smoothed.to_string()),
+            false => Ok(()),
+        }
+    })
 }

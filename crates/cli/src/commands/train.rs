@@ -14,6 +14,7 @@ use heatsmooth::{
 use super::measure::{read, required};
 use crate::Entry;
 use crate::common::{Common, Shared, with_configuration};
+use crate::ranks::together;
 use crate::{options, output};
 
 settings! {
@@ -197,15 +198,20 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
         Some(path) => Origin::Model(ModelSource::with(path, weights)),
         None => Origin::Architecture(weights),
     };
-    let workshop = Workshop {
-        origin: &origin,
-        data: &data,
-        folder: &folder,
-        seed: common.seed(),
-        device: &device,
-    };
-    let fitted = registry.fit(name, &values, &workshop, &mut common.terminal())?;
-    output::summary(&common, &fitted.to_json(), &fitted.to_string())
+    together(|ranks| {
+        let workshop = Workshop {
+            origin: &origin,
+            data: &data,
+            folder: &folder,
+            seed: common.seed(),
+            device: &ranks.on(device),
+        };
+        let fitted = registry.fit(name, &values, &workshop, &mut *ranks.observer(&common))?;
+        match ranks.leads() {
+            true => output::summary(&common, &fitted.to_json(), &fitted.to_string()),
+            false => Ok(()),
+        }
+    })
 }
 
 /// Where a run happens: data, folder and device.

@@ -1,5 +1,7 @@
 //! The problem on the line: points, network, and how it is trained.
 
+use std::sync::Arc;
+
 use data::Dataset;
 use network::{Activation, Executor, GraphBuilder, Model, ModelInfo, Op, Shape};
 use settings::SettingError;
@@ -171,6 +173,7 @@ pub fn train(
             training,
             seed: settings.seed,
             load: &|model| device.load(model),
+            ranks: Arc::new(network::Alone),
         };
         let mut told = TrainingRun::new(observer);
         let trained = train::train(start, method, &run, &mut told);

@@ -8,7 +8,7 @@ use heatsmooth::measurements::NoiseLevel;
 use heatsmooth::network::{Executor, Gradients, Images, Mode};
 use heatsmooth::record::{CellError, Cells, Guarantee, Line, LogKind, MethodInfo, Row};
 use heatsmooth::settings::{Settings, settings};
-use heatsmooth::train::{Method, Position, TrainError, loss};
+use heatsmooth::train::{Method, Minibatch, Position, TrainError, loss};
 use heatsmooth::{
     AttackChoice, AttackEntry, Device, Error, Experiment, Figures, Laboratory, Measurement,
     MeasurementEntry, MethodChoice, MethodEntry, Quiet, Registry, StageResult, Subject, Training,
@@ -35,14 +35,19 @@ impl Method for ToyMethod {
     fn step(
         &mut self,
         network: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         _: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
         let (logits, tape) = network.forward(&images.pixels, Mode::Train)?;
         let mut cotangent = vec![0.0; logits.len()];
         let classes = network.classes();
-        let loss = loss::cross_entropy(classes, &logits, &images.labels, &mut cotangent);
+        let loss = loss::cross_entropy(
+            classes,
+            &logits,
+            (&images.labels, images.of()),
+            &mut cotangent,
+        );
         cotangent.iter_mut().for_each(|c| *c *= self.0 as f32);
         network.parameter_gradient(&tape, &cotangent, gradients)?;
         network.update_running_statistics(&tape)?;

@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::training::{CpuTape, Training};
+use crate::device_error::DeviceError;
 use crate::fold;
 use crate::graph::Graph;
 use crate::parameters::Parameters;
@@ -23,17 +24,22 @@ pub(super) struct Folded {
 
 impl Folded {
     /// Logits and tape of NHWC images.
-    pub fn forward(self: &Arc<Self>, images: &[f32]) -> (Vec<f32>, CpuTape) {
+    pub fn forward(self: &Arc<Self>, images: &[f32]) -> Result<(Vec<f32>, CpuTape), DeviceError> {
         let (graph, parameters) = (&self.graph, &self.parameters);
-        let (logits, mut tape) = (self.training).forward(graph, parameters, images, Mode::Eval);
+        let (logits, mut tape) = (self.training).forward(graph, parameters, images, Mode::Eval)?;
         tape.folded = Some(Arc::clone(self));
-        (logits, tape)
+        Ok((logits, tape))
     }
 
     /// Writes the gradient of `cotangent . logits` with respect to the images.
-    pub fn input_gradient(&self, tape: &CpuTape, cotangent: &[f32], dx: &mut [f32]) {
+    pub fn input_gradient(
+        &self,
+        tape: &CpuTape,
+        cotangent: &[f32],
+        dx: &mut [f32],
+    ) -> Result<(), DeviceError> {
         let (graph, parameters) = (&self.graph, &self.parameters);
-        (self.training).input_gradient(graph, parameters, tape, cotangent, dx);
+        (self.training).input_gradient(graph, parameters, tape, cotangent, dx)
     }
 }
 

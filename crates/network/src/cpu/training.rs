@@ -20,6 +20,8 @@ use kernels::isa::Isa;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+use crate::collective::{Collective, NormSharing};
+use crate::device_error::DeviceError;
 use crate::graph::{Graph, NodeId};
 use crate::parameters::{HostGradients, Parameters};
 use crate::verbs::Mode;
@@ -30,6 +32,7 @@ use places::Passing;
 use plan::{Plan, Unit};
 use stage::Stage;
 
+use tape::Applied;
 pub use tape::CpuTape;
 
 /// Runs one graph forward and backward on the CPU.
@@ -49,6 +52,8 @@ pub(crate) struct Training {
     /// By node.
     weight_gradients: Vec<Option<WeightGradient>>,
     packed: Mutex<Option<Arc<Vec<Option<Packed>>>>>,
+    /// What batch norms share with those of other ranks.
+    pub sharing: NormSharing,
     store: Arc<Store>,
     scratches: Arc<Scratches>,
 }
@@ -86,6 +91,7 @@ impl Training {
             passing: Passing::none(&plan),
             plan,
             packed: Mutex::new(None),
+            sharing: NormSharing::Alone,
             store: Arc::default(),
             scratches: Arc::default(),
         }
@@ -136,7 +142,7 @@ impl Training {
         parameters: &Parameters,
         images: &[f32],
         mode: Mode,
-    ) -> (Vec<f32>, CpuTape) {
+    ) -> Result<(Vec<f32>, CpuTape), DeviceError> {
         let packed = self.packed(parameters);
         self.pool.install(|| {
             forward::Forward {
@@ -157,10 +163,10 @@ impl Training {
         tape: &CpuTape,
         cotangent: &[f32],
         dx: &mut [f32],
-    ) {
+    ) -> Result<(), DeviceError> {
         let program = &self.input_gradient[index(tape.mode)];
         self.pull_back(graph, parameters, tape, program)
-            .run(cotangent, Some(dx), None);
+            .run(cotangent, Some(dx), None)
     }
 
     /// Adds the gradient of `cotangent . logits` with respect to the parameters.
@@ -171,10 +177,10 @@ impl Training {
         tape: &CpuTape,
         cotangent: &[f32],
         gradients: &mut HostGradients,
-    ) {
+    ) -> Result<(), DeviceError> {
         let program = &self.parameter_gradient[index(tape.mode)];
         self.pull_back(graph, parameters, tape, program)
-            .run(cotangent, None, Some(gradients));
+            .run(cotangent, None, Some(gradients))
     }
 
     fn pull_back<'a>(
@@ -200,20 +206,61 @@ impl Training {
         graph: &Graph,
         parameters: &mut Parameters,
         tape: &CpuTape,
-    ) {
+    ) -> Result<(), DeviceError> {
         if tape.mode != Mode::Train {
-            return;
+            return Ok(());
         }
+        let mean_over_ranks = match &self.sharing {
+            NormSharing::Running(ranks) => Some(self.mean_statistics(&**ranks, tape)?),
+            NormSharing::Alone | NormSharing::Statistics(_) => None,
+        };
         for &(norm, apply) in &self.plan.norms {
             let crate::Op::BatchNorm { momentum, .. } = &graph.nodes()[norm].op else {
                 continue;
             };
-            if let Some(applied) = &tape.applied[apply] {
+            let applied = match &mean_over_ranks {
+                Some(applied) => &applied[apply],
+                None => &tape.applied[apply],
+            };
+            if let Some(applied) = applied {
                 let (mean, variance) = (&applied.mean, &applied.variance);
                 let range = graph.parameters_of(norm);
                 parameters.update_running(range, *momentum, mean, variance, applied.rows);
             }
         }
+        Ok(())
+    }
+
+    /// The statistics of a pass, by unit, as means over the ranks.
+    fn mean_statistics(
+        &self,
+        ranks: &dyn Collective,
+        tape: &CpuTape,
+    ) -> Result<Vec<Option<Applied>>, DeviceError> {
+        let norms =
+            || (self.plan.norms.iter()).filter_map(|&(_, apply)| tape.applied[apply].as_ref());
+        let values = norms().flat_map(|applied| {
+            let statistics = applied.mean.iter().chain(&applied.variance);
+            let rows = applied.rows as f64;
+            std::iter::once(rows).chain(statistics.map(move |&value| rows * f64::from(value)))
+        });
+        let mut sums: Vec<f64> = values.collect();
+        ranks.sum_wide(&mut sums)?;
+        let mut means = tape.applied.clone();
+        let mut sums = sums.into_iter();
+        let norms = self.plan.norms.iter().map(|&(_, apply)| apply);
+        for apply in norms {
+            let Some(applied) = &mut means[apply] else {
+                continue;
+            };
+            let rows = sums.next().unwrap_or(1.0);
+            let statistics = applied.mean.iter_mut().chain(&mut applied.variance);
+            for (value, sum) in statistics.zip(&mut sums) {
+                *value = (sum / rows) as f32;
+            }
+            applied.rows = rows as usize / ranks.size();
+        }
+        Ok(means)
     }
 
     /// The weight gradient of a convolution.

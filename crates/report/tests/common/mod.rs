@@ -313,6 +313,7 @@ fn training(run: &Path, method: &str, at: usize) {
         parent: None,
         model: Some(model(method)),
         versions: Versions::default(),
+        ranks: None,
         started: None,
         finished: None,
     }

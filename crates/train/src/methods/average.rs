@@ -6,11 +6,12 @@ use serde_json::Value;
 use settings::{SettingError, choices, settings};
 
 use super::heat::head::Headed;
-use super::heat::{Fit, Heat, HeatParams, Start, agreement};
+use super::heat::{Fit, Heat, HeatParams, Start, agreeing};
 use super::inputs::{InnerAttackParams, Inputs};
 use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share, widths};
 use crate::error::TrainError;
 use crate::loss;
+use crate::minibatch::Minibatch;
 use crate::rows::Rows;
 
 choices! {
@@ -137,6 +138,9 @@ impl AverageOf {
     }
 }
 
+/// So many of the columns are measured of real values, too; agreement comes next.
+const OF_VALUES: usize = 3;
+
 /// Averaging: a student whose one pass is the Gaussian average of its teacher.
 /// No label has any influence.
 pub struct Average {
@@ -254,7 +258,7 @@ impl Method for Average {
     fn step(
         &mut self,
         student: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
@@ -274,19 +278,23 @@ impl Method for Average {
             network: &*student,
             head: self.heat.head(),
         };
-        let per_image = self.heat.per_image(images.len());
+        let per_image = self.heat.per_image(images.of());
         let fit = |v: &Rows| self.params.target.distance(v, &target, per_image);
         let here = (images, position);
         let terms = self.heat.algorithm_1(&headed, &x, &fit, here, gradients)?;
         student.update_running_statistics(&terms.tape)?;
 
-        let (classes, count) = (student.classes(), images.len() as f64);
+        let (classes, count) = (student.classes(), images.of() as f64);
         let loss = terms.distance + terms.penalty;
-        let agreement = agreement(&terms.v, &target);
-        self.heat.watch(classes, (loss, agreement), position.step)?;
+        let agreement = agreeing(&terms.v, &target) as f64 / count;
         let right = loss::correct(classes, terms.v.values(), &images.labels) as f64 / count;
         let all = vec![loss, terms.distance, terms.penalty, agreement, right];
-        Ok(self.heat.measured(all, 3))
+        Ok(self.heat.measured(all, OF_VALUES))
+    }
+
+    fn finish(&mut self, sums: Vec<f64>, position: Position) -> Result<Vec<f64>, TrainError> {
+        self.heat.watch(&sums, OF_VALUES, position.step)?;
+        Ok(sums)
     }
 
     fn save(&self) -> Value {

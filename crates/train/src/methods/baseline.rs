@@ -1,10 +1,11 @@
 //! Cross-entropy on clean images; of real values, the squared error.
 
-use network::{Executor, Gradients, Images, Mode, Model};
+use network::{Executor, Gradients, Mode, Model};
 
 use super::{Leg, LegContext, Method, Position};
 use crate::error::TrainError;
 use crate::loss::{self, SquaredError};
+use crate::minibatch::Minibatch;
 
 /// The undefended baseline: `mean of -log softmax(f(x))_y`, or the mean of
 /// `(f(x) - y)^2` in units of the variance of y.
@@ -35,7 +36,7 @@ impl Method for Baseline {
     fn step(
         &mut self,
         network: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         _: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
@@ -48,34 +49,35 @@ impl Method for Baseline {
 pub(super) fn target_step(
     network: &mut dyn Executor,
     pixels: &[f32],
-    (images, error): (&Images, &SquaredError),
+    (images, error): (&Minibatch<'_>, &SquaredError),
     gradients: &mut Gradients,
 ) -> Result<Vec<f64>, TrainError> {
     if images.values.is_empty() {
-        return cross_entropy_step(network, pixels, &images.labels, gradients);
+        let of = images.of();
+        return cross_entropy_step(network, pixels, (&images.labels, of), gradients);
     }
     let (outputs, tape) = network.forward(pixels, Mode::Train)?;
     let mut cotangent = vec![0.0; outputs.len()];
-    let loss = error.mean(&outputs, &images.values, &mut cotangent);
+    let loss = error.mean(&outputs, &images.values, images.of(), &mut cotangent);
     network.parameter_gradient(&tape, &cotangent, gradients)?;
     network.update_running_statistics(&tape)?;
     Ok(vec![loss])
 }
 
-/// One cross-entropy step on the given images: forward, backward, running
-/// statistics; returns loss and accuracy.
+/// One cross-entropy step on the given images, as a part of the mean over `of` images:
+/// forward, backward, running statistics; returns loss and accuracy.
 pub(super) fn cross_entropy_step(
     network: &mut dyn Executor,
     images: &[f32],
-    labels: &[u32],
+    (labels, of): (&[u32], usize),
     gradients: &mut Gradients,
 ) -> Result<Vec<f64>, TrainError> {
     let classes = network.classes();
     let (logits, tape) = network.forward(images, Mode::Train)?;
     let mut cotangent = vec![0.0; logits.len()];
-    let loss = loss::cross_entropy(classes, &logits, labels, &mut cotangent);
+    let loss = loss::cross_entropy(classes, &logits, (labels, of), &mut cotangent);
     network.parameter_gradient(&tape, &cotangent, gradients)?;
     network.update_running_statistics(&tape)?;
     let correct = loss::correct(classes, &logits, labels);
-    Ok(vec![loss, correct as f64 / labels.len() as f64])
+    Ok(vec![loss, correct as f64 / of as f64])
 }

@@ -1,13 +1,14 @@
 //! Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al. 2019); of real
 //! values, the squared error.
 
-use network::{Executor, Gradients, Images, Model};
+use network::{Executor, Gradients, Model};
 use settings::SettingError;
 
 use super::baseline::target_step;
 use super::{Leg, LegContext, Method, Position, TrainingNoise, noisy_copies};
 use crate::error::TrainError;
 use crate::loss::SquaredError;
+use crate::minibatch::Minibatch;
 
 /// `mean of -log softmax(f(x + eta))_y` with fresh `eta ~ N(0, sigma^2 I)`, or noise
 /// of another distribution, for every image in every epoch; noisy pixels are not
@@ -54,7 +55,7 @@ impl Method for Gaussian {
     fn step(
         &mut self,
         network: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {

@@ -17,6 +17,7 @@ use super::inputs::{InnerAttackParams, Inputs};
 use super::{Leg, LegContext, Method, Position, TrainingNoise, positive, share};
 use crate::error::TrainError;
 use crate::loss;
+use crate::minibatch::Minibatch;
 use crate::rows::Rows;
 
 choices! {
@@ -120,6 +121,8 @@ pub struct Heat {
 
 /// What is measured of real values.
 const VALUE_COLUMNS: [&str; 4] = ["loss", "fit", "penalty", "jacobian"];
+/// The last of them.
+const JACOBIAN: usize = 3;
 
 /// What one step came to: the terms of J, and what they were computed from.
 pub(super) struct Terms {
@@ -186,20 +189,18 @@ impl Heat {
         all
     }
 
-    /// Watches over a step.
+    /// Watches over what a step measured: the loss, and in column `agreement` how far
+    /// student and teacher agree.
     pub(super) fn watch(
         &mut self,
-        classes: usize,
-        (loss, agreement): (f64, f64),
+        measured: &[f64],
+        agreement: usize,
         step: u64,
     ) -> Result<(), TrainError> {
-        let agreement = match self.task {
-            TaskKind::Classification => agreement,
-            // Real values have no class to lose.
-            TaskKind::Regression => 1.0,
-        };
-        let start = (self.params.start, classes);
-        self.watch.see(start, (loss, agreement), step)
+        // Real values have no class to lose, and no such column.
+        let agreement = measured.get(agreement).copied().unwrap_or(1.0);
+        let start = (self.params.start, self.teacher()?.classes());
+        self.watch.see(start, (measured[0], agreement), step)
     }
 
     /// The paper's Algorithm 1, for all images of the minibatch at once. One
@@ -212,12 +213,12 @@ impl Heat {
         student: &Headed<'_>,
         x: &Rows,
         fit: &dyn Fn(&Rows) -> (f64, Rows),
-        (images, position): (&Images, Position),
+        (images, position): (&Minibatch<'_>, Position),
         gradients: &mut Gradients,
     ) -> Result<Terms, TrainError> {
         let HeatParams { kappa, fd_step, .. } = self.params;
         let classes = student.network.classes();
-        let c = self.penalty_factor(classes, images.len());
+        let c = self.penalty_factor(classes, images.of());
 
         // J = fit(v(x), f^k(x)).
         let (v, tape) = student.forward(x, self.norms)?;
@@ -354,7 +355,7 @@ impl Method for Heat {
     fn step(
         &mut self,
         student: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
@@ -369,28 +370,33 @@ impl Method for Heat {
             .noisy(self.params.noisy_share, &*student, self.noise, position)?
             .attacked(&self.attack, &*student, &f_k.classes(), position)?
             .into_rows();
-        let per_image = self.per_image(images.len());
+        let per_image = self.per_image(images.of());
         let distance = |v: &Rows| fit.distance(v, &f_k, per_image);
         let terms = self.algorithm_1(&headed, &x, &distance, (images, position), gradients)?;
         // Running statistics move once, on the clean pass.
         student.update_running_statistics(&terms.tape)?;
 
-        let count = images.len() as f64;
+        let count = images.of() as f64;
         let unbiased = classes as f64 / f64::from(self.params.kappa);
-        let jacobian = (terms.squares * unbiased / count).sqrt();
-        let agreement = agreement(&terms.v, &f_k);
+        let agreement = agreeing(&terms.v, &f_k) as f64 / count;
         let loss = terms.distance + terms.penalty;
-        self.watch(classes, (loss, agreement), position.step)?;
         let right = loss::correct(classes, terms.v.values(), &images.labels);
         let all = vec![
             loss,
             terms.distance,
             terms.penalty,
-            jacobian,
+            // Its root is taken once all ranks are summed up.
+            terms.squares * unbiased / count,
             agreement,
             right as f64 / count,
         ];
         Ok(self.measured(all, VALUE_COLUMNS.len()))
+    }
+
+    fn finish(&mut self, mut sums: Vec<f64>, position: Position) -> Result<Vec<f64>, TrainError> {
+        sums[JACOBIAN] = sums[JACOBIAN].sqrt();
+        self.watch(&sums, VALUE_COLUMNS.len(), position.step)?;
+        Ok(sums)
     }
 
     fn save(&self) -> Value {
@@ -407,14 +413,13 @@ impl Method for Heat {
     }
 }
 
-/// Share of images with the same class on top. A single output agrees if its
-/// sign does.
-pub(super) fn agreement(a: &Rows, b: &Rows) -> f64 {
+/// Images with the same class on top. A single output agrees if its sign does.
+pub(super) fn agreeing(a: &Rows, b: &Rows) -> usize {
     let same = a.iter().zip(b.iter()).filter(|(a, b)| match a.len() {
         1 => (a[0] > 0.0) == (b[0] > 0.0),
         _ => argmax(a) == argmax(b),
     });
-    same.count() as f64 / a.count() as f64
+    same.count()
 }
 
 /// Variance of all values; 1 where there is none to speak of.

@@ -7,6 +7,7 @@ use settings::{SettingError, settings};
 use super::smoothadv::{AdversarialParams, InnerAttack, not_finite};
 use super::{Position, TrainingNoise, noisy_copies, share};
 use crate::error::TrainError;
+use crate::minibatch::Minibatch;
 use crate::rows::Rows;
 
 settings! {
@@ -65,18 +66,23 @@ impl InnerAttackParams {
     }
 }
 
-/// The inputs of a student in one step.
-pub(super) struct Inputs {
+/// The inputs of a student in one step. Which of them are changed is a matter of the
+/// whole minibatch, of which these may be a part.
+pub(super) struct Inputs<'a> {
+    minibatch: &'a Minibatch<'a>,
     images: Images,
-    /// So many from the first on are noisy.
+    /// So many of the minibatch, from the first on, are noisy.
     noisy: usize,
 }
 
-impl Inputs {
+impl<'a> Inputs<'a> {
     /// The images as they are.
-    pub fn new(images: &Images) -> Self {
-        let images = images.clone();
-        Self { images, noisy: 0 }
+    pub fn new(minibatch: &'a Minibatch<'a>) -> Self {
+        Self {
+            minibatch,
+            images: minibatch.images().clone(),
+            noisy: 0,
+        }
     }
 
     /// With noise on the first of them.
@@ -88,9 +94,9 @@ impl Inputs {
         position: Position,
     ) -> Result<Self, TrainError> {
         self.noisy = self.count(share);
-        if self.noisy > 0 {
-            let first: Vec<usize> = (0..self.noisy).collect();
-            let noisy = noisy_copies(network, &self.images.select(&first), noise, position)?;
+        let places: Vec<usize> = self.minibatch.local(0..self.noisy).collect();
+        if !places.is_empty() {
+            let noisy = noisy_copies(network, &self.images.select(&places), noise, position)?;
             self.images.pixels[..noisy.len()].copy_from_slice(&noisy);
         }
         Ok(self)
@@ -100,10 +106,9 @@ impl Inputs {
     /// images between the images, on which a teacher has an opinion too.
     pub fn mixed(mut self, share: f64, position: Position) -> Self {
         let width = self.images.shape.len();
-        let (count, mixed) = (self.images.len(), self.count(share));
-        let original = self.images.pixels.clone();
-        for place in count - mixed..count {
-            let partner = &original[(place + 1) % count * width..][..width];
+        let (count, mixed) = (self.minibatch.batch(), self.count(share));
+        for place in self.minibatch.local(count - mixed..count) {
+            let partner = self.minibatch.behind(place);
             let Position { seed, epoch, .. } = position;
             let image = self.images.indices[place];
             let keep = uniform(seed, Purpose::Mixture, image, epoch) as f32;
@@ -128,16 +133,20 @@ impl Inputs {
             return Ok(self);
         }
         let (params, share) = params.resolved();
-        let end = self.images.len().min(self.noisy + self.count(share));
-        let places: Vec<usize> = (self.noisy..end).collect();
+        let end = self.minibatch.batch().min(self.noisy + self.count(share));
+        let range = self.minibatch.local(self.noisy..end);
+        if range.is_empty() {
+            return Ok(self);
+        }
+        let places: Vec<usize> = range.clone().collect();
         let mut victims = self.images.select(&places);
-        victims.labels.copy_from_slice(&classes[self.noisy..end]);
+        victims.labels.copy_from_slice(&classes[range.clone()]);
         let eps = params.eps_in(position.epoch);
         let attack = params.inner(eps, position.seed)?;
         let challenge = Challenge::new(&victims);
         let perturbation = maximise(&*attack, &Deterministic::new(network), &challenge);
         let perturbation = perturbation.map_err(|error| not_finite(error, position))?;
-        let start = self.noisy * self.images.shape.len();
+        let start = range.start * self.images.shape.len();
         let pixels = self.images.pixels[start..].iter_mut();
         pixels.zip(perturbation).for_each(|(x, p)| *x += p);
         Ok(self)
@@ -154,6 +163,6 @@ impl Inputs {
     }
 
     fn count(&self, share: f64) -> usize {
-        (share * self.images.len() as f64).round() as usize
+        (share * self.minibatch.batch() as f64).round() as usize
     }
 }

@@ -8,6 +8,7 @@ use settings::{SettingError, choices, settings};
 use super::baseline::cross_entropy_step;
 use super::{Method, Position};
 use crate::error::TrainError;
+use crate::minibatch::Minibatch;
 
 choices! {
     /// How the inner maximisation is done.
@@ -174,7 +175,7 @@ impl Method for SmoothAdv {
     fn step(
         &mut self,
         network: &mut dyn Executor,
-        images: &Images,
+        images: &Minibatch<'_>,
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
@@ -193,8 +194,10 @@ impl Method for SmoothAdv {
         let labels: Vec<u32> = labels
             .flat_map(|&y| std::iter::repeat_n(y, samples))
             .collect();
-        let mut measured = cross_entropy_step(network, &noisy, &labels, gradients)?;
-        measured.push(mean_distance(images, &attacked));
+        let of = images.of();
+        let labels = (&labels[..], of * samples);
+        let mut measured = cross_entropy_step(network, &noisy, labels, gradients)?;
+        measured.push(distances(images, &attacked) / of as f64);
         Ok(measured)
     }
 }
@@ -212,12 +215,12 @@ pub(super) fn not_finite(error: AttackError, position: Position) -> TrainError {
     }
 }
 
-/// Mean over the images of the norm of the difference.
-fn mean_distance(a: &Images, b: &Images) -> f64 {
+/// Sum over the images of the norm of the difference.
+fn distances(a: &Images, b: &Images) -> f64 {
     let norm = |place: usize| {
         let pairs = a.image(place).iter().zip(b.image(place));
         let squares = pairs.map(|(a, b)| f64::from(a - b).powi(2));
         squares.sum::<f64>().sqrt()
     };
-    (0..a.len()).map(norm).sum::<f64>() / a.len() as f64
+    (0..a.len()).map(norm).sum()
 }

@@ -169,7 +169,7 @@ pub fn learned(
                 epoch: number * steps + step,
                 step: u64::from(step),
             };
-            let measured = method.step(&mut student, &batch, position, &mut gradients);
+            let measured = method.step_alone(&mut student, &batch, position, &mut gradients);
             measured.unwrap();
             let rate = rate * Schedule::Cosine.factor(f64::from(step), f64::from(steps));
             let sgd = SgdStep {

@@ -27,7 +27,7 @@ fn penalty(model: &Model, (sigma, params): (f64, &HeatParams), batch: &Images) -
     let mut heat = Heat::new(sigma, params.clone()).unwrap();
     begin(&mut heat, model, &by_plain_loops, batch);
     let mut gradients = student.gradients().unwrap();
-    let measured = heat.step(&mut student, batch, POSITION, &mut gradients);
+    let measured = heat.step_alone(&mut student, batch, POSITION, &mut gradients);
     let measured = measured.unwrap();
     assert_eq!(measured[1], 0.0, "student and teacher are the same");
     measured[2]
@@ -321,6 +321,6 @@ fn a_step_before_its_leg_has_begun_is_refused() {
     let mut heat = Heat::new(0.25, params(0.5, 1)).unwrap();
     let mut gradients = student.gradients().unwrap();
     let images = batch(&[0.5, 0.25], 2);
-    let error = heat.step(&mut student, &images, POSITION, &mut gradients);
+    let error = heat.step_alone(&mut student, &images, POSITION, &mut gradients);
     assert!(matches!(error, Err(TrainError::NotBegun)));
 }

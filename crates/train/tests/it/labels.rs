@@ -41,7 +41,7 @@ fn smoothed(fit: Fit, label: impl Fn(u32) -> u32) -> (Parameters, Vec<Vec<f64>>)
             step: step as u64,
         };
         measured.push(
-            heat.step(&mut student, &batch, position, &mut gradients)
+            heat.step_alone(&mut student, &batch, position, &mut gradients)
                 .unwrap(),
         );
         student.optimise(&sgd(0.01), &mut gradients).unwrap();

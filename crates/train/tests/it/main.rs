@@ -9,6 +9,7 @@ mod functions;
 mod heat_closed_forms;
 mod heat_golden;
 mod labels;
+mod ranks;
 mod regression;
 mod resume;
 mod runs;

@@ -60,7 +60,7 @@ fn fitted(
             step: u64::from(step),
         };
         measured = method
-            .step(&mut student, images, position, &mut gradients)
+            .step_alone(&mut student, images, position, &mut gradients)
             .unwrap();
         let rate = rate * Schedule::Cosine.factor(f64::from(step), f64::from(steps));
         let sgd = SgdStep {

@@ -56,6 +56,7 @@ pub fn run<'a>(
         training,
         seed: 11,
         load,
+        ranks: std::sync::Arc::new(network::Alone),
     }
 }
 

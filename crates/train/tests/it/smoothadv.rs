@@ -33,7 +33,7 @@ fn fitted(model: &Model, method: &mut dyn Method, steps: u32) -> (Reference<f32>
     let mut gradients = network.gradients().unwrap();
     let mut measured = Vec::new();
     for step in 0..steps {
-        let row = method.step(&mut network, &batch, position(step), &mut gradients);
+        let row = method.step_alone(&mut network, &batch, position(step), &mut gradients);
         measured.push(row.unwrap());
         network.optimise(&sgd(0.1), &mut gradients).unwrap();
     }
@@ -94,7 +94,7 @@ fn without_a_budget_it_is_gaussian_training_to_the_bit() {
 fn first(model: &Model, epoch: u32, mut method: SmoothAdv) -> Vec<f64> {
     let mut network = Reference::<f32>::new(model);
     let mut gradients = network.gradients().unwrap();
-    let measured = method.step(&mut network, &batch(), position(epoch), &mut gradients);
+    let measured = method.step_alone(&mut network, &batch(), position(epoch), &mut gradients);
     measured.unwrap()
 }
 
@@ -127,7 +127,12 @@ fn the_inner_attack_raises_the_loss_within_its_budget() {
 /// Mean cross-entropy of images in train mode.
 fn cross_entropy(network: &Reference<f32>, images: &[f32], labels: &[u32]) -> f64 {
     let (logits, _) = network.forward(images, Mode::Train).unwrap();
-    loss::cross_entropy(10, &logits, labels, &mut vec![0.0; logits.len()])
+    loss::cross_entropy(
+        10,
+        &logits,
+        (labels, labels.len()),
+        &mut vec![0.0; logits.len()],
+    )
 }
 
 /// The loss is that of `x + p + eta_i` with the noises that were attacked, and
@@ -188,7 +193,7 @@ fn refusals_of_the_inner_attack_keep_their_hints() {
     let mut batch = batch();
     batch.pixels[5] = 1.5;
     let mut method = smoothadv(0.25, 1, AdversarialParams::default()).unwrap();
-    let error = method.step(&mut network, &batch, position(0), &mut gradients);
+    let error = method.step_alone(&mut network, &batch, position(0), &mut gradients);
     let error = error.unwrap_err();
     assert!(matches!(
         error,

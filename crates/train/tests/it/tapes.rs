@@ -104,7 +104,7 @@ fn two_tapes_are_alive_whatever_kappa() {
             epoch: 0,
             step: 0,
         };
-        heat.step(&mut student, &batch, position, &mut gradients)
+        heat.step_alone(&mut student, &batch, position, &mut gradients)
             .unwrap();
         assert_eq!(tapes.total.load(Ordering::Relaxed), 1 + kappa as usize);
         assert_eq!(tapes.peak.load(Ordering::Relaxed), 2);

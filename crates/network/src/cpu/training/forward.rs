@@ -17,7 +17,9 @@ use super::plan::{Apply, Factors, Plan, Unit, inputs};
 use super::stage::{Stage, shares};
 use super::tape::{Applied, CpuTape, Share};
 use super::{Training, factors, index, other, packed_of};
+use crate::collective::{Collective, NormSharing};
 use crate::cpu::constants;
+use crate::device_error::DeviceError;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 use crate::parameters::Parameters;
@@ -125,7 +127,7 @@ pub(super) struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    pub fn run(&self, images: &[f32], mode: Mode) -> (Vec<f32>, CpuTape) {
+    pub fn run(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, CpuTape), DeviceError> {
         let (training, plan) = (self.training, &self.training.plan);
         let count = images.len() / self.graph.input().len();
         let share = |range: std::ops::Range<usize>| {
@@ -179,7 +181,7 @@ impl Forward<'_> {
                     .scratches
                     .with(|scratch| self.stage(stage, share, known, scratch));
             });
-            self.join_statistics(stage, &mut tape);
+            self.join_statistics(stage, &mut tape)?;
         }
         let mut logits = vec![0.0; count * self.graph.classes()];
         for share in &tape.shares {
@@ -187,11 +189,11 @@ impl Forward<'_> {
             let values = &share.values[self.graph.output()][..share.images * classes];
             logits[first..first + values.len()].copy_from_slice(values);
         }
-        (logits, tape)
+        Ok((logits, tape))
     }
 
     /// Batch statistics of a stage, share by share.
-    fn join_statistics(&self, stage: &Stage<Step>, tape: &mut CpuTape) {
+    fn join_statistics(&self, stage: &Stage<Step>, tape: &mut CpuTape) -> Result<(), DeviceError> {
         for step in &stage.steps {
             let Step::Statistics(apply) = *step else {
                 continue;
@@ -201,9 +203,15 @@ impl Forward<'_> {
             for share in &tape.shares {
                 all.merge(&share.moments[k]);
             }
+            if let NormSharing::Statistics(ranks) = &self.training.sharing {
+                let range = self.graph.parameters_of(norm);
+                let shift = self.parameters.get(range.end - 2);
+                all = over_ranks(&**ranks, &all, shift)?;
+            }
             let applied = factors::of_batch(self.graph, self.parameters, norm, all);
             tape.applied[apply] = Some(applied);
         }
+        Ok(())
     }
 
     /// All steps of a stage for one share.
@@ -356,6 +364,32 @@ pub(super) fn own_parameters<'a>(
 ) -> Vec<&'a [f32]> {
     let range = graph.parameters_of(id);
     range.map(|i| parameters.get(i)).collect()
+}
+
+/// The moments of the rows of all ranks. Sums are taken around a `shift` that all ranks
+/// have and that is near the mean, the running one, so that little cancels.
+fn over_ranks(
+    ranks: &dyn Collective,
+    own: &Moments,
+    shift: &[f32],
+) -> Result<Moments, DeviceError> {
+    let rows = own.rows as f64;
+    let mut sums = vec![rows];
+    for (c, &shift) in shift.iter().enumerate() {
+        let distance = own.mean[c] - f64::from(shift);
+        sums.push(rows * distance);
+        sums.push(own.deviation[c] + rows * distance * distance);
+    }
+    ranks.sum_wide(&mut sums)?;
+    let rows = sums[0];
+    let mut all = Moments::new(shift.len());
+    all.rows = rows as usize;
+    for (c, &shift) in shift.iter().enumerate() {
+        let distance = sums[1 + 2 * c] / rows;
+        all.mean[c] = f64::from(shift) + distance;
+        all.deviation[c] = (sums[2 + 2 * c] - rows * distance * distance).max(0.0);
+    }
+    Ok(all)
 }
 
 /// Position in the plan's list, and node, of the batch norm that a unit applies.

@@ -17,7 +17,9 @@ use super::plan::{Factors, Unit, inputs};
 use super::stage::Stage;
 use super::tape::{CpuTape, Share};
 use super::{Training, other, packed_of};
+use crate::collective::NormSharing;
 use crate::cpu::tokens::Token;
+use crate::device_error::DeviceError;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 use crate::parameters::{HostGradients, Parameters};
@@ -70,10 +72,10 @@ impl PullBack<'_> {
         cotangent: &[f32],
         dx: Option<&mut [f32]>,
         gradients: Option<&mut HostGradients>,
-    ) {
+    ) -> Result<(), DeviceError> {
         self.training
             .pool
-            .install(|| self.run_inside(cotangent, dx, gradients));
+            .install(|| self.run_inside(cotangent, dx, gradients))
     }
 
     fn run_inside(
@@ -81,7 +83,7 @@ impl PullBack<'_> {
         cotangent: &[f32],
         dx: Option<&mut [f32]>,
         mut gradients: Option<&mut HostGradients>,
-    ) {
+    ) -> Result<(), DeviceError> {
         let (program, store) = (self.program, &self.training.store);
         let weights = self.largest_weights();
         let mut work: Vec<Work> = (self.tape.shares.iter())
@@ -119,7 +121,7 @@ impl PullBack<'_> {
                     (self.training.scratches)
                         .with(|scratch| self.stage(stage, share, &terms, work, scratch));
                 });
-            self.finish(stage, &mut work, &mut terms, gradients.as_deref_mut());
+            self.finish(stage, &mut work, &mut terms, gradients.as_deref_mut())?;
         }
         if let Some(dx) = dx {
             self.write_input_gradient(&mut work, dx);
@@ -131,6 +133,7 @@ impl PullBack<'_> {
             work.buffers.into_iter().for_each(|b| store.give(b));
             store.give(work.weights);
         }
+        Ok(())
     }
 
     /// Adds the gradients of layer norms' parameters and of constants.
@@ -264,10 +267,10 @@ impl PullBack<'_> {
         work: &mut [Work],
         terms: &mut [Option<Terms>],
         mut gradients: Option<&mut HostGradients>,
-    ) {
+    ) -> Result<(), DeviceError> {
         for step in &stage.steps {
             if let Some(unit) = step.reduces() {
-                terms[unit] = self.norm_terms(unit, work, gradients.as_deref_mut());
+                terms[unit] = self.norm_terms(unit, work, gradients.as_deref_mut())?;
             }
             if let Step::Conv {
                 id,
@@ -279,6 +282,7 @@ impl PullBack<'_> {
                 self.conv_gradients(id, work, gradients);
             }
         }
+        Ok(())
     }
 
     /// Adds the gradients of a batch norm's parameters; in train mode, gives
@@ -288,13 +292,15 @@ impl PullBack<'_> {
         apply: NodeId,
         work: &[Work],
         gradients: Option<&mut HostGradients>,
-    ) -> Option<Terms> {
+    ) -> Result<Option<Terms>, DeviceError> {
         let (k, norm) = norm_index(&self.training.plan, apply);
-        let applied = self.tape.applied[apply].as_ref()?;
+        let Some(applied) = self.tape.applied[apply].as_ref() else {
+            return Ok(None);
+        };
         let total = |i: usize, c: usize| work.iter().map(|work| work.sums[k][i][c]).sum::<f64>();
         let channels = applied.scale.len();
-        let sums: Vec<f64> = (0..channels).map(|c| total(0, c)).collect();
-        let dots: Vec<f64> = (0..channels)
+        let mut sums: Vec<f64> = (0..channels).map(|c| total(0, c)).collect();
+        let mut dots: Vec<f64> = (0..channels)
             .map(|c| total(1, c) * f64::from(applied.inverse[c]))
             .collect();
         if let (Some(gradients), Op::BatchNorm { scale, shift, .. }) =
@@ -309,16 +315,22 @@ impl PullBack<'_> {
             }
         }
         if self.tape.mode != Mode::Train {
-            return None;
+            return Ok(None);
+        }
+        if let NormSharing::Statistics(ranks) = &self.training.sharing {
+            // The gradients of the parameters are summed up later, with all others.
+            sums.append(&mut dots);
+            ranks.sum_wide(&mut sums)?;
+            dots = sums.split_off(channels);
         }
         let rows = applied.rows as f64;
         let term = |of: &dyn Fn(usize) -> f64| (0..channels).map(|c| of(c) as f32).collect();
         let gain = |c: usize| f64::from(applied.scale[c]);
-        Some(Terms {
+        Ok(Some(Terms {
             gain: applied.scale.clone(),
             slope: term(&|c| -gain(c) * dots[c] * f64::from(applied.inverse[c]) / rows),
             offset: term(&|c| -gain(c) * sums[c] / rows),
-        })
+        }))
     }
 
     /// Adds the gradients of a convolution's weights and bias.
