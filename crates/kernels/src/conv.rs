@@ -3,9 +3,11 @@
 mod choice;
 mod depthwise;
 mod direct;
+mod filters;
 mod padded;
 
 pub use choice::Algorithm;
+pub(crate) use filters::Filters;
 
 use crate::geometry::{ConvShape, Padding, Shape, Window};
 use crate::isa::Isa;
@@ -104,6 +106,9 @@ impl Epilogue<'_> {
 pub struct Conv {
     isa: Isa,
     shape: ConvShape,
+    /// Whether this is a pull-back, whose weights are those of another
+    /// convolution, rotated.
+    rotated: bool,
     method: Method,
 }
 
@@ -133,20 +138,52 @@ impl Conv {
         weights: &[f32],
         algorithm: Algorithm,
     ) -> Self {
-        assert_eq!(weights.len(), shape.weights(), "number of weights");
+        Self::with_filters(isa, shape, Filters::plain(weights), algorithm)
+    }
+
+    fn with_filters(
+        isa: Isa,
+        shape: ConvShape,
+        filters: Filters<'_>,
+        algorithm: Algorithm,
+    ) -> Self {
+        assert_eq!(filters.len(), shape.weights(), "number of weights");
         assert!(
             shape.input.channels.is_multiple_of(shape.groups)
                 && shape.out_channels.is_multiple_of(shape.groups),
             "groups divide both channel counts"
         );
         let method = match algorithm {
-            _ if !algorithm.can(&shape) => Method::Direct(Direct::new(isa, shape, weights)),
-            Algorithm::Direct => Method::Direct(Direct::new(isa, shape, weights)),
-            Algorithm::Depthwise => Method::Depthwise(Depthwise::new(isa, shape, weights)),
-            Algorithm::Winograd2 => Method::Winograd(Winograd::new(isa, shape, weights, 2)),
-            Algorithm::Winograd4 => Method::Winograd(Winograd::new(isa, shape, weights, 4)),
+            _ if !algorithm.can(&shape) => Method::Direct(Direct::new(isa, shape, filters)),
+            Algorithm::Direct => Method::Direct(Direct::new(isa, shape, filters)),
+            Algorithm::Depthwise => Method::Depthwise(Depthwise::new(shape, filters)),
+            Algorithm::Winograd2 => Method::Winograd(Winograd::new(isa, shape, filters, 2)),
+            Algorithm::Winograd4 => Method::Winograd(Winograd::new(isa, shape, filters, 4)),
         };
-        Self { isa, shape, method }
+        Self {
+            isa,
+            shape,
+            rotated: filters.rotated,
+            method,
+        }
+    }
+
+    /// Packs other weights into the memory of the present ones: of the same
+    /// convolution, or, of a pull-back, of the one that it was made from.
+    ///
+    /// # Panics
+    /// If the number of weights is not [`ConvShape::weights`].
+    pub fn set_weights(&mut self, weights: &[f32]) {
+        assert_eq!(weights.len(), self.shape.weights(), "number of weights");
+        let filters = Filters {
+            weights,
+            rotated: self.rotated,
+        };
+        match &mut self.method {
+            Method::Direct(d) => d.pack(filters),
+            Method::Winograd(w) => w.pack(self.isa, filters),
+            Method::Depthwise(d) => d.pack(filters),
+        }
     }
 
     /// The convolution that pulls `dL/dy` back to `dL/dx`: rotated windows,
@@ -156,8 +193,16 @@ impl Conv {
     /// the pull-back is then not a convolution of this kind.
     pub fn input_gradient(isa: Isa, shape: ConvShape, weights: &[f32]) -> Option<Self> {
         let back = pulled_back(&shape)?;
-        let rotated = rotate(&shape, weights);
-        Some(Self::new(isa, back, &rotated))
+        let filters = Filters {
+            weights,
+            rotated: true,
+        };
+        Some(Self::with_filters(
+            isa,
+            back,
+            filters,
+            Algorithm::choose(&back),
+        ))
     }
 
     /// The algorithm in use.
@@ -314,24 +359,6 @@ fn pulled_back(shape: &ConvShape) -> Option<ConvShape> {
         },
         groups: shape.groups,
     })
-}
-
-/// Weights with the window turned by 180 degrees and the channels swapped
-/// within each group.
-fn rotate(shape: &ConvShape, weights: &[f32]) -> Vec<f32> {
-    let taps = shape.window.kernel[0] * shape.window.kernel[1];
-    let (inputs, outputs) = (shape.in_per_group(), shape.out_channels / shape.groups);
-    let mut rotated = vec![0.0; weights.len()];
-    for (o, filters) in weights.chunks_exact(inputs * taps).enumerate() {
-        let (group, o) = (o / outputs, o % outputs);
-        for (i, filter) in filters.chunks_exact(taps).enumerate() {
-            let at = ((group * inputs + i) * outputs + o) * taps;
-            for (to, from) in rotated[at..at + taps].iter_mut().zip(filter.iter().rev()) {
-                *to = *from;
-            }
-        }
-    }
-    rotated
 }
 
 /// Height and width of `input` with its zeros around it.

@@ -70,23 +70,30 @@ impl Panels {
         self.width().min(self.padded() - p * self.width())
     }
 
-    /// Packs the `depth x n` matrix `at(k, n)` as `panel x depth x width`,
-    /// zeros in the filling.
-    pub fn pack(&self, depth: usize, into: &mut [f32], at: impl Fn(usize, usize) -> f32) {
+    /// Packs the `depth x n` matrix as `panel x depth x width`, zeros in the
+    /// filling. `row(k)` says where in `from` row `k` starts, and how far it is
+    /// from one column to the next.
+    pub fn pack(
+        &self,
+        depth: usize,
+        into: &mut [f32],
+        from: &[f32],
+        row: impl Fn(usize) -> (usize, usize),
+    ) {
         assert_eq!(into.len(), depth * self.padded());
         let mut rest = into;
         for p in 0..self.count() {
             let (first, width) = (p * self.width(), self.width_of(p));
             let (panel, tail) = rest.split_at_mut(depth * width);
             rest = tail;
-            for (k, row) in panel.chunks_exact_mut(width).enumerate() {
-                for (j, w) in row.iter_mut().enumerate() {
-                    *w = if first + j < self.n {
-                        at(k, first + j)
-                    } else {
-                        0.0
-                    };
+            let columns = width.min(self.n - first);
+            for (k, into) in panel.chunks_exact_mut(width).enumerate() {
+                let (start, step) = row(k);
+                let from = from[start + first * step..].iter().step_by(step);
+                for (w, from) in into[..columns].iter_mut().zip(from) {
+                    *w = *from;
                 }
+                into[columns..].fill(0.0);
             }
         }
     }

@@ -58,6 +58,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `p` must be valid for writing `n` floats.
     unsafe fn store_partial(self, p: *mut f32, n: usize, v: Self::V);
+    /// Asks for the cache line of an address, which need not exist.
+    #[inline(always)]
+    fn prefetch(self, _p: *const f32) {}
     /// Reads one float into all lanes.
     ///
     /// # Safety

@@ -16,7 +16,7 @@ pub(crate) mod transform;
 mod weights;
 
 use crate::buffer::Buffer;
-use crate::conv::{Part, RawEpilogue};
+use crate::conv::{Filters, Part, RawEpilogue};
 use crate::gemm::{Panels, Sink, panel};
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
@@ -43,14 +43,22 @@ pub(crate) struct Winograd {
 }
 
 impl Winograd {
-    pub fn new(isa: Isa, shape: ConvShape, weights: &[f32], size: usize) -> Self {
+    pub fn new(isa: Isa, shape: ConvShape, filters: Filters<'_>, size: usize) -> Self {
         let panels = Panels::new(isa, shape.out_channels);
-        Self {
+        let positions = (size + 2) * (size + 2);
+        let mut winograd = Self {
             shape,
             size,
             panels,
-            weights: weights::packed(isa, &shape, weights, size, panels),
-        }
+            weights: Buffer::zeroed(positions * shape.input.channels * panels.padded()),
+        };
+        winograd.pack(isa, filters);
+        winograd
+    }
+
+    pub fn pack(&mut self, isa: Isa, filters: Filters<'_>) {
+        let (shape, panels) = (&self.shape, self.panels);
+        weights::pack(isa, shape, filters, self.size, panels, &mut self.weights);
     }
 
     /// Side of an output tile, 2 or 4.

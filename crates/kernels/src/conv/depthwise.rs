@@ -1,7 +1,7 @@
 //! Depthwise convolution: every channel has its own window.
 
 use super::padded::pad;
-use super::{Part, RawEpilogue, padded_size};
+use super::{Filters, Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
@@ -17,23 +17,28 @@ pub(super) struct Depthwise {
 }
 
 impl Depthwise {
-    pub fn new(_: Isa, shape: ConvShape, weights: &[f32]) -> Self {
+    pub fn new(shape: ConvShape, filters: Filters<'_>) -> Self {
         let [kh, kw] = shape.window.kernel;
         let [dh, dw] = shape.window.dilation;
         let channels = shape.input.channels;
         let row = padded_size(shape.input, shape.window.padding)[1] * channels;
-        let mut packed = Buffer::zeroed(weights.len());
-        for (t, to) in packed.chunks_exact_mut(channels).enumerate() {
-            for (c, to) in to.iter_mut().enumerate() {
-                *to = weights[c * kh * kw + t];
-            }
-        }
-        Self {
+        let mut depthwise = Self {
             shape,
-            weights: packed,
+            weights: Buffer::zeroed(filters.len()),
             taps: (0..kh * kw)
                 .map(|t| t / kw * dh * row + t % kw * dw * channels)
                 .collect(),
+        };
+        depthwise.pack(filters);
+        depthwise
+    }
+
+    pub fn pack(&mut self, filters: Filters<'_>) {
+        let rows = self.weights.chunks_exact_mut(self.shape.input.channels);
+        for (t, to) in rows.enumerate() {
+            for (c, to) in to.iter_mut().enumerate() {
+                *to = filters.weights[filters.place(&self.shape, c, 0, t).0];
+            }
         }
     }
 

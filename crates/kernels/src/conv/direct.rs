@@ -7,7 +7,7 @@
 //! the input in place, or a copy of it with its padding.
 
 use super::padded::pad;
-use super::{Part, RawEpilogue, padded_size};
+use super::{Filters, Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
 use crate::gemm::{Panels, Sink, panel};
 use crate::geometry::{ConvShape, Padding};
@@ -37,7 +37,7 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub fn new(isa: Isa, shape: ConvShape, weights: &[f32]) -> Self {
+    pub fn new(isa: Isa, shape: ConvShape, filters: Filters<'_>) -> Self {
         let window = shape.window;
         let [kh, kw] = window.kernel;
         let output = shape.output();
@@ -66,25 +66,23 @@ impl Direct {
             pixels: (0..output.pixels()).map(pixel).collect(),
             weights: Buffer::zeroed(shape.groups * kh * kw * inputs * panels.padded()),
         };
-        direct.pack(weights);
+        direct.pack(filters);
         direct
     }
 
-    fn pack(&mut self, weights: &[f32]) {
-        let taps = self.shape.window.kernel[0] * self.shape.window.kernel[1];
+    pub fn pack(&mut self, filters: Filters<'_>) {
         let inputs = self.shape.in_per_group();
         let per_group = self.weights.len() / self.shape.groups;
         for group in 0..self.shape.groups {
-            let first = group * self.panels.n;
             for (from, to) in self.depth_blocks() {
                 let length = self.runs.len() * (to - from);
                 let start = group * per_group + self.runs.len() * from * self.panels.padded();
                 let block = &mut self.weights[start..start + length * self.panels.padded()];
-                self.panels.pack(length, block, |k, n| {
+                self.panels.pack(length, block, filters.weights, |k| {
                     // Position in the whole window: tap by tap, channels inside.
                     let (run, k) = (k / (to - from), k % (to - from) + from);
                     let at = run * self.depth + k;
-                    weights[((first + n) * inputs + at % inputs) * taps + at / inputs]
+                    filters.place(&self.shape, group, at % inputs, at / inputs)
                 });
             }
         }

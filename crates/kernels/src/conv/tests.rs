@@ -62,8 +62,10 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<
             if !algorithm.can(&shape) {
                 continue;
             }
-            let conv = Conv::with_algorithm(isa, shape, &weights, algorithm);
+            let others = values(seed + 4, shape.weights());
+            let mut conv = Conv::with_algorithm(isa, shape, &others, algorithm);
             assert_eq!(conv.algorithm(), algorithm);
+            conv.set_weights(&weights);
             let run = |images: usize, first: usize| {
                 let x = &x[first * input.len()..][..images * input.len()];
                 let mut y = vec![f32::NAN; images * output.len()];
@@ -210,7 +212,8 @@ proptest! {
         let mut want = vec![0.0; shape.input.len()];
         reference::conv_input_gradient(&shape, &wide(&dy), &wide(&weights), &mut want);
         for isa in Isa::available() {
-            let Some(back) = Conv::input_gradient(isa, shape, &weights) else {
+            let others = values(u64::from(seed) + 2, shape.weights());
+            let Some(mut back) = Conv::input_gradient(isa, shape, &others) else {
                 let reach = [0, 1].map(|a| shape.window.dilation[a] * (shape.window.kernel[a] - 1));
                 let p = shape.window.padding;
                 prop_assert!(
@@ -220,6 +223,7 @@ proptest! {
                 );
                 continue;
             };
+            back.set_weights(&weights);
             let mut dx = vec![f32::NAN; want.len()];
             let mut scratch = vec![f32::NAN; back.scratch_len(1)];
             back.run(1, &dy, Epilogue::default(), &mut dx, &mut scratch);

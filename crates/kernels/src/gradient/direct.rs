@@ -96,22 +96,34 @@ impl Direct {
         self.shape.out_channels == BLOCK && self.shape.groups == 1
     }
 
-    pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
-        let [kh, kw] = self.shape.window.kernel;
-        let (in_group, out_group) = (
-            self.shape.in_per_group(),
-            self.shape.out_channels / self.shape.groups,
-        );
-        for (oc, dweights) in dweights.chunks_exact_mut(in_group * kh * kw).enumerate() {
+    pub fn add_to(&self, accumulator: &[f32], first: usize, dweights: &mut [f32]) {
+        let taps = self.shape.window.kernel[0] * self.shape.window.kernel[1];
+        let in_group = self.shape.in_per_group();
+        let out_group = self.shape.out_channels / self.shape.groups;
+        let row = in_group * taps;
+        let end = first + dweights.len() / row;
+        let mut oc = first;
+        while oc < end {
+            // As many outputs as lie beside each other in a block.
             let (group, o) = (oc / out_group, oc % out_group);
-            for (ic, dweights) in dweights.chunks_exact_mut(kh * kw).enumerate() {
-                let tile =
-                    (group * self.in_blocks + ic / self.in_block) * self.out_blocks + o / BLOCK;
-                let first = tile * self.columns.len() + ic % self.in_block;
-                for (tap, dw) in dweights.iter_mut().enumerate() {
-                    *dw += accumulator[(first + tap * self.in_block) * BLOCK + o % BLOCK];
+            let count = (BLOCK - o % BLOCK).min(out_group - o).min(end - oc);
+            let dweights = &mut dweights[(oc - first) * row..][..count * row];
+            for block in 0..self.in_blocks {
+                let tile = (group * self.in_blocks + block) * self.out_blocks + o / BLOCK;
+                let channels = self.in_block.min(in_group - block * self.in_block);
+                for tap in 0..taps {
+                    for c in 0..channels {
+                        let column = tile * self.columns.len() + tap * self.in_block + c;
+                        let sums = &accumulator[column * BLOCK + o % BLOCK..][..count];
+                        let at = (block * self.in_block + c) * taps + tap;
+                        let dweights = dweights[at..].iter_mut().step_by(row);
+                        for (dw, sum) in dweights.zip(sums) {
+                            *dw += sum;
+                        }
+                    }
                 }
             }
+            oc += count;
         }
     }
 

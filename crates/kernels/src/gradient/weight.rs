@@ -131,16 +131,19 @@ impl WeightGradient {
         }
     }
 
-    /// Adds a finished accumulator to `dweights` in OIHW order.
+    /// Adds a finished accumulator to the weights' gradient, of which `dweights`
+    /// are those of some outputs, from `first` on, in OIHW order.
     ///
     /// # Panics
     /// If a slice has the wrong length.
-    pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
+    pub fn add_to(&self, accumulator: &[f32], first: usize, dweights: &mut [f32]) {
+        let row = self.shape.weights() / self.shape.out_channels;
         assert_eq!(accumulator.len(), self.accumulator_len());
-        assert_eq!(dweights.len(), self.shape.weights());
+        assert!(dweights.len().is_multiple_of(row));
+        assert!(first + dweights.len() / row <= self.shape.out_channels);
         match &self.method {
-            Method::Direct(plan) => plan.add_to(accumulator, dweights),
-            Method::Winograd(plan) => plan.add_to(accumulator, dweights),
+            Method::Direct(plan) => plan.add_to(accumulator, first, dweights),
+            Method::Winograd(plan) => plan.add_to(self.isa, accumulator, first, dweights),
         }
     }
 }

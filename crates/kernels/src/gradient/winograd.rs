@@ -17,7 +17,7 @@ mod planes;
 use super::tile::{BLOCK, COLUMNS, WIDE_COLUMNS, Walk, is_wide};
 use super::weight::Accumulate;
 use crate::geometry::ConvShape;
-use crate::isa::Kernel;
+use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 use crate::winograd::tiles::{self, Patch};
 use crate::winograd::transform::Four;
@@ -96,24 +96,61 @@ impl Winograd {
         PATCH * self.shape.out_channels + POSITIONS * positions
     }
 
-    pub fn add_to(&self, accumulator: &[f32], dweights: &mut [f32]) {
-        let (inputs, outputs) = (self.shape.input.channels, self.shape.out_channels);
-        for (o, dweights) in dweights.chunks_exact_mut(inputs * 9).enumerate() {
-            for (i, dweights) in dweights.chunks_exact_mut(9).enumerate() {
-                let at = (i / BLOCK * outputs + o) * BLOCK + i % BLOCK;
-                let mut rows = [[0.0; PATCH]; 3];
-                for (p, sums) in rows.iter_mut().enumerate() {
-                    for (q, sum) in sums.iter_mut().enumerate() {
-                        for (k, a) in A[p].iter().enumerate() {
-                            let position = (k * PATCH + q) * inputs * outputs;
-                            *sum += a * f64::from(accumulator[position + at]);
+    pub fn add_to(&self, isa: Isa, accumulator: &[f32], first: usize, dweights: &mut [f32]) {
+        isa.dispatch(TransformBack {
+            inputs: self.shape.input.channels,
+            outputs: self.shape.out_channels,
+            accumulator,
+            first,
+            dweights,
+        });
+    }
+}
+
+/// Adds `A^T sums A`, turned by 180 degrees, to the weights of some outputs.
+struct TransformBack<'a> {
+    inputs: usize,
+    outputs: usize,
+    accumulator: &'a [f32],
+    first: usize,
+    dweights: &'a mut [f32],
+}
+
+impl Kernel for TransformBack<'_> {
+    type Output = ();
+
+    // Plain loops over `BLOCK` inputs: the compiler vectorises them for the
+    // instruction set in question.
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let position = self.inputs * self.outputs;
+        for block in 0..self.inputs / BLOCK {
+            let rows = self.dweights.chunks_exact_mut(self.inputs * 9);
+            for (o, dweights) in rows.enumerate() {
+                let at = (block * self.outputs + self.first + o) * BLOCK;
+                let mut half = [[[0.0; BLOCK]; PATCH]; 3];
+                for q in 0..PATCH {
+                    for k in 0..PATCH {
+                        let sums = &self.accumulator[(k * PATCH + q) * position + at..][..BLOCK];
+                        for p in 0..3 {
+                            for i in 0..BLOCK {
+                                half[p][q][i] += A[p][k] * f64::from(sums[i]);
+                            }
                         }
                     }
                 }
-                for (p, row) in rows.iter().enumerate() {
+                let dweights = &mut dweights[block * BLOCK * 9..][..BLOCK * 9];
+                for p in 0..3 {
                     for q in 0..3 {
-                        let sum: f64 = A[q].iter().zip(row).map(|(a, r)| a * r).sum();
-                        dweights[(2 - p) * 3 + 2 - q] += sum as f32;
+                        let mut sums = [0.0; BLOCK];
+                        for k in 0..PATCH {
+                            for i in 0..BLOCK {
+                                sums[i] += A[q][k] * half[p][k][i];
+                            }
+                        }
+                        for i in 0..BLOCK {
+                            dweights[i * 9 + (2 - p) * 3 + 2 - q] += sums[i] as f32;
+                        }
                     }
                 }
             }
@@ -175,6 +212,7 @@ impl Kernel for Accumulate<'_, Winograd> {
                 };
                 let v = &mut v[t * outputs..];
                 tiles::forward::<S, Four, PATCH, TILE>(simd, &patch, v, v_stride);
+                planes.prefetch(simd, next);
                 planes.transform(simd, *place, t, z);
             }
             if let (Some(w), Some(pull)) = (pulled, &mut pull) {

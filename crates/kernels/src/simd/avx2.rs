@@ -56,6 +56,10 @@ impl Simd for Avx2 {
         unsafe { _mm256_storeu_ps(p, v) }
     }
     #[inline(always)]
+    fn prefetch(self, p: *const f32) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
+    }
+    #[inline(always)]
     unsafe fn load_partial(self, p: *const f32, n: usize) -> __m256 {
         // SAFETY: masked lanes are not touched; the others are readable by
         // the contract of the method.

@@ -53,6 +53,10 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(p, v) }
     }
     #[inline(always)]
+    fn prefetch(self, p: *const f32) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
+    }
+    #[inline(always)]
     unsafe fn load_partial(self, p: *const f32, n: usize) -> __m512 {
         // SAFETY: masked lanes are not touched; the others are readable by
         // the contract of the method.

@@ -1,7 +1,7 @@
 //! `U = G g G^T`, in f64 and rounded once.
 
 use super::transform::{Filtering, Four, Two};
-use crate::buffer::Buffer;
+use crate::conv::Filters;
 use crate::gemm::Panels;
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
@@ -10,43 +10,43 @@ use crate::simd::Simd;
 /// Output channels that are transformed together; divides every panel width.
 const WIDTH: usize = 8;
 
-/// `position x panel x channel x width`.
-pub(super) fn packed(
+/// Writes `position x panel x channel x width`.
+pub(super) fn pack(
     isa: Isa,
     shape: &ConvShape,
-    weights: &[f32],
+    filters: Filters<'_>,
     size: usize,
     panels: Panels,
-) -> Buffer {
+    packed: &mut [f32],
+) {
     if size == 2 {
-        packed_for::<Two, 4, 2>(isa, shape, weights, panels)
+        pack_for::<Two, 4, 2>(isa, shape, filters, panels, packed);
     } else {
-        packed_for::<Four, 6, 4>(isa, shape, weights, panels)
+        pack_for::<Four, 6, 4>(isa, shape, filters, panels, packed);
     }
 }
 
-fn packed_for<F: Filtering<A, M>, const A: usize, const M: usize>(
+fn pack_for<F: Filtering<A, M>, const A: usize, const M: usize>(
     isa: Isa,
     shape: &ConvShape,
-    weights: &[f32],
+    filters: Filters<'_>,
     panels: Panels,
-) -> Buffer {
-    let mut packed = Buffer::zeroed(A * A * shape.input.channels * panels.padded());
+    packed: &mut [f32],
+) {
     isa.dispatch(Pack::<A> {
         g: F::G,
-        channels: shape.input.channels,
+        shape,
         panels,
-        weights,
-        packed: &mut packed,
+        filters,
+        packed,
     });
-    packed
 }
 
 struct Pack<'a, const A: usize> {
     g: [[f64; 3]; A],
-    channels: usize,
+    shape: &'a ConvShape,
     panels: Panels,
-    weights: &'a [f32],
+    filters: Filters<'a>,
     packed: &'a mut [f32],
 }
 
@@ -57,19 +57,29 @@ impl<const A: usize> Kernel for Pack<'_, A> {
     // instruction set in question.
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let position = self.channels * self.panels.padded();
+        let channels = self.shape.input.channels;
+        let position = channels * self.panels.padded();
         for p in 0..self.panels.count() {
             let (first, width) = (p * self.panels.width(), self.panels.width_of(p));
-            for c in 0..self.channels {
+            for c in 0..channels {
                 for part in (0..width).step_by(WIDTH) {
                     let mut g = [[0.0; WIDTH]; 9];
+                    let (tap, step) = self.filters.place(self.shape, 0, c, 0);
                     for j in 0..WIDTH.min(self.panels.n.saturating_sub(first + part)) {
-                        let at = ((first + part + j) * self.channels + c) * 9;
-                        for (t, &w) in self.weights[at..at + 9].iter().enumerate() {
-                            g[t][j] = f64::from(w);
+                        let at = tap + (first + part + j) * step;
+                        if self.filters.rotated {
+                            let taps = &self.filters.weights[at - 8..=at];
+                            for t in 0..9 {
+                                g[t][j] = f64::from(taps[8 - t]);
+                            }
+                        } else {
+                            let taps = &self.filters.weights[at..at + 9];
+                            for t in 0..9 {
+                                g[t][j] = f64::from(taps[t]);
+                            }
                         }
                     }
-                    let at = self.channels * first + c * width + part;
+                    let at = channels * first + c * width + part;
                     for (i, g_i) in self.g.iter().enumerate() {
                         let mut rows = [[0.0; WIDTH]; 3];
                         for t in 0..3 {

@@ -51,11 +51,19 @@ pub(crate) struct Training {
     parameter_gradient: [BackwardProgram; 2],
     /// By node.
     weight_gradients: Vec<Option<WeightGradient>>,
-    packed: Mutex<Option<Arc<Vec<Option<Packed>>>>>,
+    packed: Mutex<PackedWeights>,
     /// What batch norms share with those of other ranks.
     pub sharing: NormSharing,
     store: Arc<Store>,
     scratches: Arc<Scratches>,
+}
+
+/// Packed weights by node, and whether they are those of the parameters. Stale
+/// ones are overwritten: so large a memory costs more to get than to fill.
+#[derive(Debug, Default)]
+struct PackedWeights {
+    by_node: Option<Arc<Vec<Option<Packed>>>>,
+    stale: bool,
 }
 
 /// Index of what exists once for each mode.
@@ -90,7 +98,7 @@ impl Training {
             weight_gradients: plan.units.iter().map(weight_gradient).collect(),
             passing: Passing::none(&plan),
             plan,
-            packed: Mutex::new(None),
+            packed: Mutex::default(),
             sharing: NormSharing::Alone,
             store: Arc::default(),
             scratches: Arc::default(),
@@ -112,27 +120,45 @@ impl Training {
 
     /// Forgets what was derived from the parameters.
     pub fn parameters_change(&mut self) {
-        *self
-            .packed
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        let packed = self.packed.get_mut();
+        packed.unwrap_or_else(PoisonError::into_inner).stale = true;
     }
 
     /// Packed weights by node, made if the parameters have changed.
     fn packed(&self, parameters: &Parameters) -> Arc<Vec<Option<Packed>>> {
         let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || {
-            let pack = |unit: &Unit| match unit {
-                Unit::Conv {
-                    shape,
-                    parameters: range,
-                    ..
-                } => Some(Packed::new(self.isa, *shape, parameters.get(range.start))),
-                _ => None,
-            };
-            Arc::new(self.plan.units.par_iter().map(pack).collect())
+        // Those that a pass still reads are left to it.
+        let kept = packed.by_node.take().and_then(|kept| match packed.stale {
+            true => Arc::try_unwrap(kept).ok().map(|mut kept| {
+                self.pool.install(|| self.pack_again(&mut kept, parameters));
+                Arc::new(kept)
+            }),
+            false => Some(kept),
+        });
+        let by_node = kept.unwrap_or_else(|| Arc::new(self.pool.install(|| self.pack(parameters))));
+        packed.stale = false;
+        Arc::clone(packed.by_node.insert(by_node))
+    }
+
+    fn pack(&self, parameters: &Parameters) -> Vec<Option<Packed>> {
+        let pack = |unit: &Unit| match unit {
+            Unit::Conv {
+                shape,
+                parameters: range,
+                ..
+            } => Some(Packed::new(self.isa, *shape, parameters.get(range.start))),
+            _ => None,
         };
-        Arc::clone(packed.get_or_insert_with(|| self.pool.install(make)))
+        self.plan.units.par_iter().map(pack).collect()
+    }
+
+    fn pack_again(&self, packed: &mut [Option<Packed>], parameters: &Parameters) {
+        let each = packed.par_iter_mut().zip(&self.plan.units);
+        each.for_each(|(packed, unit)| {
+            if let (Some(packed), Unit::Conv { parameters: p, .. }) = (packed, unit) {
+                packed.set_weights(parameters.get(p.start));
+            }
+        });
     }
 
     /// Logits and tape of NHWC images.

@@ -28,6 +28,20 @@ impl Planes<'_> {
         }
     }
 
+    /// Asks for the tile at `place`, which may lie beyond the last one: tiles jump
+    /// from row to row, which the CPU does not foresee.
+    #[inline(always)]
+    pub fn prefetch<S: Simd>(&self, simd: S, (image, top, left): TilePlace) {
+        let row = self.shape.width * self.shape.channels;
+        let first = image * self.shape.len() + top * row + left * self.shape.channels;
+        for i in 0..TILE {
+            let x = self.inputs.x.as_ptr().wrapping_add(first + i * row);
+            for line in (0..TILE * self.shape.channels).step_by(16) {
+                simd.prefetch(x.wrapping_add(line));
+            }
+        }
+    }
+
     #[inline(always)]
     fn channels<S: Simd, const FACTORS: bool>(
         &self,

@@ -31,6 +31,15 @@ impl Packed {
         }
     }
 
+    /// Packs other weights into the same memory.
+    pub fn set_weights(&mut self, weights: &[f32]) {
+        self.forward.set_weights(weights);
+        match &mut self.backward {
+            Backward::Conv(conv) => conv.set_weights(weights),
+            Backward::Strided(strided) => strided.set_weights(weights),
+        }
+    }
+
     /// The pull-back as a convolution, if it is one.
     pub fn backward(&self) -> Option<&Conv> {
         match &self.backward {

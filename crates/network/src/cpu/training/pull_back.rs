@@ -353,7 +353,13 @@ impl PullBack<'_> {
                 }
             }
         });
-        plan.add_to(&first.weights[..len], gradients.get_mut(parameters.start));
+        // Sixteen outputs at a time, which lie beside each other in the sums.
+        const ROWS: usize = 16;
+        let gradient = gradients.get_mut(parameters.start);
+        let row = gradient.len() / self.graph.shape(id).channels;
+        let rows = gradient.par_chunks_mut(ROWS * row).enumerate();
+        let sums = &first.weights[..len];
+        rows.for_each(|(i, rows)| plan.add_to(sums, i * ROWS, rows));
         if let Some(bias) = parameters.clone().nth(1) {
             for (c, g) in gradients.get_mut(bias).iter_mut().enumerate() {
                 let rest: f64 = rest.iter().map(|work| work.bias[c]).sum();
