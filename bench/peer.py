@@ -306,6 +306,18 @@ def heat(student, teacher, images):
     clean.backward(cotangent)
 
 
+def average(student, teacher, images):
+    """A step of averaging: two draws of noise, mirrored; noise on half of the
+    inputs; the student's batch norms with their running statistics."""
+    with torch.no_grad():
+        x = images.clone()
+        noisy = x[: len(x) // 2]
+        noisy += 0.1 * torch.randn_like(noisy)
+        noise = 0.1 * torch.randn_like(x)
+        target = (teacher(x + noise).softmax(1) + teacher(x - noise).softmax(1)) / 2
+    F.kl_div(student(x).log_softmax(1), target, reduction="batchmean").backward()
+
+
 def steps_of(net, work, images, labels, engine, configuration):
     """The work as a function without arguments, and the logits of the pattern."""
     if configuration == "channels-last":
@@ -315,11 +327,11 @@ def steps_of(net, work, images, labels, engine, configuration):
         # A graph that is kept is pulled back more than once.
         functorch.donated_buffer = False
         net = torch.compile(net)
-    if work in ("heat", "heat-as-published"):
+    if work in ("heat", "heat-as-published", "average"):
         teacher = copy.deepcopy(net).eval()
-        net.train()
+        net.train(work != "average")
         optimiser = torch.optim.SGD(net.parameters(), lr=1e-5, momentum=0.9)
-        step = heat if work == "heat" else heat_as_published
+        step = {"heat": heat, "heat-as-published": heat_as_published, "average": average}[work]
 
         def run():
             optimiser.zero_grad()

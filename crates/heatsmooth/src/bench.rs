@@ -7,7 +7,7 @@ use certify::Smoothing;
 use network::{Executor, Gradients, Images, Mode, Model, Noise, NoisyImage, Purpose, SgdStep};
 use settings::choices;
 use train::loss::cross_entropy;
-use train::methods::{Baseline, Heat, HeatParams, Start};
+use train::methods::{Average, AverageParams, Baseline, Heat, HeatParams, Relus, Start};
 use train::{Leg, LegContext, Method, Position};
 
 use crate::device::Device;
@@ -33,12 +33,15 @@ choices! {
         Pgd = "pgd",
         /// A step of heat smoothing with kappa projections, SGD included.
         Heat = "heat",
+        /// A step of averaging with two draws of noise, SGD included; ReLUs are kept,
+        /// so that the network is the same as elsewhere.
+        Average = "average",
     }
 }
 
 impl Work {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Forward,
         Self::Noisy,
         Self::NoisyExact,
@@ -47,13 +50,14 @@ impl Work {
         Self::InputGradient,
         Self::Pgd,
         Self::Heat,
+        Self::Average,
     ];
 
     /// Needs tapes and gradients.
     pub fn trains(self) -> bool {
         matches!(
             self,
-            Self::Train | Self::InputGradient | Self::Pgd | Self::Heat
+            Self::Train | Self::InputGradient | Self::Pgd | Self::Heat | Self::Average
         )
     }
 
@@ -70,6 +74,7 @@ impl Work {
 pub struct Bench {
     network: Box<dyn Executor>,
     heat: Heat,
+    average: Average,
     batch: Images,
     /// The batch around grey, in [0, 1], for attacks.
     grey: Images,
@@ -125,9 +130,16 @@ impl Bench {
             seed,
         };
         heat.begin(Leg { number: 0, of: 1 }, model, &stage)?;
+        let params = AverageParams {
+            relus: Relus::Kept,
+            ..AverageParams::default()
+        };
+        let mut average = Average::new(0.1, params, Default::default())?;
+        average.begin(Leg { number: 0, of: 1 }, model, &stage)?;
         let grey = batch.pixels.iter().map(|v| (0.5 + v).clamp(0.0, 1.0));
         Ok(Self {
             heat,
+            average,
             logits: vec![0.0; images * classes],
             cotangent: vec![0.0; images * classes],
             grey: Images {
@@ -226,9 +238,10 @@ impl Bench {
                 let target = Deterministic::new(&*self.network);
                 maximise(&pgd, &target, &Challenge::new(&self.grey))?;
             }
-            Work::Train | Work::Heat => {
+            Work::Train | Work::Heat | Work::Average => {
                 let method: &mut dyn Method = match work {
                     Work::Train => &mut Baseline::default(),
+                    Work::Average => &mut self.average,
                     _ => &mut self.heat,
                 };
                 let (network, gradients) = (&mut *self.network, &mut self.gradients);
