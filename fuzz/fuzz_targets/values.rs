@@ -26,6 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     let options = OpenOptions {
         root: None,
         view: View::for_shape(shape),
+        ..OpenOptions::default()
     };
     for split in [Split::Train, Split::Test] {
         let Ok(dataset) = open(name, split, &options) else {

@@ -76,6 +76,7 @@ impl Data {
         Self(Source::Named(DataSource {
             data: Some(name),
             root,
+            ..DataSource::default()
         }))
     }
 

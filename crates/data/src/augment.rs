@@ -3,8 +3,8 @@
 use kernels::random::Purpose;
 use serde::{Deserialize, Serialize};
 
-use crate::decode::CropBox;
 use crate::random::Stream;
+use crate::resize::CropBox;
 use crate::{DataError, Shape};
 
 /// How training images are varied. What is drawn for an image depends on

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::idx::Family;
-use crate::{DataError, Dataset, Split, View, cifar10, csv, digits, folder, idx, npz};
+use crate::screen::{BrokenImages, Finding, OddImages, examine_all};
+use crate::{DataError, Dataset, Split, View};
+use crate::{arrays, cifar10, csv, digits, folder, idx, npz, pack, shards, table};
 
 /// The environment variable that names the folder of data sets.
 pub const ROOT_VARIABLE: &str = "HEATSMOOTH_DATA";
@@ -71,8 +73,12 @@ pub(crate) fn fetchable(name: &str) -> bool {
 pub struct OpenOptions {
     /// The folder of data sets; [`default_root`] when not given.
     pub root: Option<PathBuf>,
-    /// Size and channels of the images of a folder.
+    /// Size and channels of images that are files.
     pub view: View,
+    /// What becomes of image files that cannot be decoded.
+    pub broken: BrokenImages,
+    /// What becomes of image files that are not what they seem.
+    pub odd: OddImages,
 }
 
 /// Whether a data set of this name is looked for in the folder of data sets: one
@@ -99,10 +105,10 @@ pub(crate) fn root_or_default(root: Option<&Path>) -> Result<PathBuf, DataError>
 
 /// Opens a split of a data set: a name (`digits`, `cifar10`, `fashion-mnist`,
 /// `mnist`, `imagenet`), or the path of a folder of class folders of images
-/// (perhaps inside of `train` and `test` or `val`), of images without labels, of IDX
-/// files or of `train.csv` and `test.csv` (or `.npz`), or of a CSV file of paths and
-/// values or an `.npz` file. Names win over paths: write `./digits` for a folder
-/// called so.
+/// (perhaps inside of `train` and `test` or `val`), of images without labels, of tar
+/// shards, of Parquet tables, of packed images, of `.npy` arrays, of IDX files or of
+/// `train.csv` and `test.csv` (or `.npz`), or of one such file. Names win over paths:
+/// write `./digits` for a folder called so.
 ///
 /// The files of `cifar10`, `mnist` and `fashion-mnist` are refused unless they
 /// are the published ones.
@@ -111,8 +117,30 @@ pub fn open(
     split: Split,
     options: &OpenOptions,
 ) -> Result<Dataset, DataError> {
-    let Some(known) = find(name_or_folder) else {
-        return open_path(name_or_folder, split, options.view);
+    let dataset = open_any(name_or_folder, split, options)?;
+    let choices = [
+        (
+            "what becomes of broken images",
+            options.broken != BrokenImages::Refuse,
+        ),
+        (
+            "what becomes of odd images",
+            options.odd != OddImages::Convert,
+        ),
+    ];
+    match choices.iter().find(|(_, chosen)| *chosen) {
+        Some((name, _)) if dataset.source().as_files().is_none() => Err(DataError::Setting {
+            name,
+            expected: "left open for images that are not files of their own",
+            got: "a choice".into(),
+        }),
+        _ => Ok(dataset),
+    }
+}
+
+fn open_any(name: &str, split: Split, options: &OpenOptions) -> Result<Dataset, DataError> {
+    let Some(known) = find(name) else {
+        return open_path(name, Path::new(name), split, options);
     };
     if let Kind::Digits = known.kind {
         return digits::open(split);
@@ -128,29 +156,68 @@ pub fn open(
         Kind::Digits => digits::open(split),
         Kind::Cifar10 => cifar10::open(&folder, split, &cifar10::OFFICIAL),
         Kind::Idx(family) => idx::open(&folder, split, family),
-        Kind::ImageNet => folder::open(known.name, &folder, split, options.view),
+        Kind::ImageNet => open_path(known.name, &folder, split, options),
     }
 }
 
 /// Opens what somebody brings along.
-fn open_path(name: &str, split: Split, view: View) -> Result<Dataset, DataError> {
-    let path = Path::new(name);
+fn open_path(
+    name: &str,
+    path: &Path,
+    split: Split,
+    options: &OpenOptions,
+) -> Result<Dataset, DataError> {
+    let view = options.view;
     let ending = |ending: &str| path.extension().is_some_and(|found| found == ending);
-    if path.is_file() && ending("csv") {
-        csv::open(name, path, split, view, true)
-    } else if path.is_file() && ending("npz") {
-        npz::open(name, path, split, true)
-    } else if !path.is_dir() {
-        Err(DataError::UnknownDataset { name: name.into() })
-    } else if idx::is_idx_folder(path) {
-        idx::open_folder(path, split, name)
-    } else if let Some(file) = part(path, split, "csv", name)? {
-        csv::open(name, &file, split, view, false)
-    } else if let Some(file) = part(path, split, "npz", name)? {
-        npz::open(name, &file, split, false)
-    } else {
-        folder::open(name, path, split, view)
+    if path.is_file() {
+        let one = shards::Found {
+            train: vec![path.to_path_buf()],
+            test: vec![path.to_path_buf()],
+            whole: true,
+        };
+        let folder = path.parent().unwrap_or(Path::new("."));
+        return if ending("csv") {
+            csv::open(name, path, split, view, true)
+        } else if ending("npz") {
+            npz::open(name, path, split, true)
+        } else if ending("npy") {
+            arrays::open(name, &arrays::alone(path), split)
+        } else if ending("tar") {
+            shards::open(name, folder, &one, split, options)
+        } else if ending("parquet") {
+            table::open(name, folder, &one, split, options)
+        } else {
+            Err(DataError::UnknownDataset { name: name.into() })
+        };
     }
+    if !path.is_dir() {
+        return Err(DataError::UnknownDataset { name: name.into() });
+    }
+    if pack::is_packed(path) {
+        return pack::open(name, path, split, &view);
+    }
+    if idx::is_idx_folder(path) {
+        return idx::open_folder(path, split, name);
+    }
+    if let Some(file) = part(path, split, "csv", name)? {
+        return csv::open(name, &file, split, view, false);
+    }
+    if let Some(file) = part(path, split, "npz", name)? {
+        return npz::open(name, &file, split, false);
+    }
+    if let Some(found) = arrays::find(path, split) {
+        return arrays::open(name, &found, split);
+    }
+    if let Some(found) = shards::find(path, "parquet")? {
+        return table::open(name, path, &found, split, options);
+    }
+    // Archives beside the folders that they were unpacked to are left alone.
+    if !folder::has_class_folders(path)?
+        && let Some(found) = shards::find(path, "tar")?
+    {
+        return shards::open(name, path, &found, split, options);
+    }
+    folder::open(name, path, split, options)
 }
 
 /// The file of a split in a folder of `train.csv` and `test.csv` (or `val.csv`), if it
@@ -246,20 +313,31 @@ pub struct VerifiedSplit {
     pub len: usize,
     /// [`Dataset::hash`].
     pub hash: String,
+    /// Images that can be used but are not what they seem.
+    pub odd: Vec<Finding>,
 }
 
 /// Reads both splits of a data set (a name or a folder; a folder without split
 /// folders has one) in full and checks all that can be checked: published
-/// checksums, or, for image folders, that every image decodes. The first bad file
-/// is the error.
+/// checksums, or, for image files, that every one decodes. Bad ones are counted and named
+/// in the error.
 pub fn verify(name_or_folder: &str, root: Option<&Path>) -> Result<Vec<VerifiedSplit>, DataError> {
     let options = OpenOptions {
         root: root.map(Path::to_path_buf),
-        view: View::default(),
+        ..OpenOptions::default()
     };
     let verify_split = |split| {
         let dataset = open(name_or_folder, split, &options)?;
-        if dataset.decodes() {
+        let mut odd = Vec::new();
+        if let Some(files) = dataset.source().as_files() {
+            let (broken, others): (Vec<_>, _) = examine_all(files, true)?
+                .into_iter()
+                .partition(|finding| finding.fault.is_broken());
+            if !broken.is_empty() {
+                return Err(DataError::BadImages { findings: broken });
+            }
+            odd = others;
+        } else if dataset.decodes() {
             (0..dataset.len()).into_par_iter().try_for_each_init(
                 || vec![0.0; dataset.shape().len()],
                 |image, index| dataset.read(index, image),
@@ -269,6 +347,7 @@ pub fn verify(name_or_folder: &str, root: Option<&Path>) -> Result<Vec<VerifiedS
             split: dataset.split_name(),
             len: dataset.len(),
             hash: dataset.hash().into(),
+            odd,
         })
     };
     let test: VerifiedSplit = verify_split(Split::Test)?;

@@ -27,7 +27,12 @@ impl Dataset {
             return Ok(self.clone());
         }
         let position = |class: &String| names.iter().position(|name| name == class);
-        let positions: Vec<Option<usize>> = own.iter().map(position).collect();
+        let words = self.class_words();
+        let positions = own.iter().enumerate().map(|(class, name)| {
+            // ImageNet's classes go by synset or by words.
+            position(name).or_else(|| position(words.get(class)?))
+        });
+        let positions: Vec<Option<usize>> = positions.collect();
         let mut labels = Vec::with_capacity(self.len());
         for &label in self.labels() {
             let Some(position) = positions[label as usize] else {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::dataset::About;
-use crate::folder::Folder;
+use crate::folder::{Folder, Paths};
+use crate::source::{Encoded, Files as _};
 use crate::{Augment, DataError, Dataset, Split, Targets, View, files};
 
 /// What a file says.
@@ -35,21 +36,22 @@ pub(crate) fn open(
         paths,
         values,
     } = parse(&bytes, file)?;
-    let folder = Folder {
+    let mut folder = Folder {
         root: file.parent().map(Path::to_path_buf).unwrap_or_default(),
-        files: paths.into_iter().map(PathBuf::into_boxed_path).collect(),
-        view,
+        paths: Paths::default(),
         ignored: 0,
     };
+    paths.iter().for_each(|path| folder.paths.push(path));
     for index in 0..folder.len() {
-        let path = folder.path(index);
+        let path = folder.place(index);
         if !path.is_file() {
             // The first line names the columns.
             let what = format!("{} is not a file", path.display());
             return Err(wrong(file, index as u64 + 2, what));
         }
     }
-    let images = folder.hash()?;
+    let encoded = Encoded::new(Box::new(folder), view);
+    let images = encoded.hash()?;
     let about = About {
         name: name.into(),
         split,
@@ -62,7 +64,7 @@ pub(crate) fn open(
         whole,
     };
     let targets = Targets::Values { names, values };
-    Ok(Dataset::in_folder(about, targets, folder))
+    Ok(Dataset::new(about, targets, Box::new(encoded), u8::MAX))
 }
 
 fn wrong(path: &Path, line: u64, what: impl Into<String>) -> DataError {

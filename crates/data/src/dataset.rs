@@ -8,10 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::augment::{self, Augment, Shift};
+use crate::catalogue::OpenOptions;
 use crate::classes::Relabelled;
-use crate::decode::{self, Pixels, View};
-use crate::folder::Folder;
-use crate::{DataError, Images, Shape, Targets};
+use crate::decode::{self, View};
+use crate::screen::{Finding, screen};
+use crate::source::{Encoded, Files, Memory, RealValues, Source};
+use crate::{DataError, Images, Shape, Targets, remembered};
 
 /// The part of a data set that is trained on, or the part that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,7 +63,8 @@ pub struct Dataset {
 struct Inner {
     about: About,
     targets: Targets,
-    source: Source,
+    words: Vec<String>,
+    source: Box<dyn Source>,
     /// The byte that means 1.0.
     white: u8,
     /// The pixel value in [0, 1] of each byte.
@@ -80,48 +83,104 @@ pub(crate) struct About {
     pub whole: bool,
 }
 
-#[derive(Debug)]
-enum Source {
-    /// Every image's bytes, row by row, channels last.
-    Memory(Vec<u8>),
-    /// Every image's values, which lie on no grid.
-    Values(Vec<f32>),
-    Folder(Folder),
+/// Image files that were found, before anybody looked into them.
+pub(crate) struct Opened<'a> {
+    pub name: &'a str,
+    pub split: Split,
+    pub whole: bool,
+    pub targets: Targets,
+    pub files: Box<dyn Files>,
+}
+
+impl Opened<'_> {
+    /// Looks into the files, as far as the options want it, and hashes them.
+    pub fn finish(self, options: &OpenOptions) -> Result<Dataset, DataError> {
+        let view = options.view;
+        let encoded = Encoded::new(self.files, view);
+        let encoded = screen(encoded, options.broken, options.odd)?;
+        let targets = match (&encoded.kept, self.targets) {
+            (Some(kept), Targets::Classes { names, labels }) => Targets::Classes {
+                names,
+                labels: kept.iter().map(|&file| labels[file as usize]).collect(),
+            },
+            (_, targets) => targets,
+        };
+        if encoded.len() == 0 {
+            return Err(DataError::EmptyFolder {
+                path: self.name.into(),
+            });
+        }
+        let about = About {
+            name: self.name.into(),
+            split: self.split,
+            shape: view.shape(),
+            hash: remembered::hash(&encoded)?,
+            augment: folder_augment(&view),
+            whole: self.whole,
+        };
+        Ok(Dataset::new(about, targets, Box::new(encoded), u8::MAX))
+    }
 }
 
 impl Dataset {
     /// A data set held in memory, whose byte `white` means 1.0.
     pub(crate) fn in_memory(about: About, targets: Targets, pixels: Vec<u8>, white: u8) -> Self {
-        Self::new(about, targets, Source::Memory(pixels), white)
-    }
-
-    /// A data set whose images are decoded when they are read.
-    pub(crate) fn in_folder(about: About, targets: Targets, folder: Folder) -> Self {
-        Self::new(about, targets, Source::Folder(folder), u8::MAX)
+        let source = Memory {
+            shape: about.shape,
+            bytes: pixels,
+        };
+        Self::new(about, targets, Box::new(source), white)
     }
 
     /// A data set of any values between 0 and 1, held in memory.
     pub(crate) fn of_values(about: About, targets: Targets, values: Vec<f32>) -> Self {
-        Self::new(about, targets, Source::Values(values), u8::MAX)
+        let source = RealValues {
+            shape: about.shape,
+            values,
+        };
+        Self::new(about, targets, Box::new(source), u8::MAX)
     }
 
-    fn new(about: About, targets: Targets, source: Source, white: u8) -> Self {
+    /// A data set from anywhere, whose byte `white` means 1.0.
+    pub(crate) fn new(about: About, targets: Targets, source: Box<dyn Source>, white: u8) -> Self {
         let values = std::array::from_fn(|byte| byte as f32 / f32::from(white));
         Self {
-            len: match &source {
-                Source::Memory(pixels) => pixels.len() / about.shape.len(),
-                Source::Values(pixels) => pixels.len() / about.shape.len(),
-                Source::Folder(folder) => folder.len(),
-            },
+            len: source.len(),
             inner: Arc::new(Inner {
                 about,
                 targets,
+                words: Vec::new(),
                 source,
                 white,
                 values,
             }),
             relabelled: None,
         }
+    }
+
+    /// Other names of the classes, one each, or none at all.
+    pub(crate) fn also_called(mut self, words: Vec<String>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.words = words;
+        }
+        self
+    }
+
+    /// What else the classes are called, such as `tench, Tinca tinca` for the synset
+    /// `n01440764`: one text a class, or none at all.
+    pub fn class_words(&self) -> &[String] {
+        &self.inner.words
+    }
+
+    /// Image files that were left out or are not what they should be, as far as anybody
+    /// has looked.
+    pub fn findings(&self) -> &[Finding] {
+        let files = self.inner.source.as_files();
+        files.map_or(&[], |files| &files.findings)
+    }
+
+    pub(crate) fn source(&self) -> &dyn Source {
+        &*self.inner.source
     }
 
     /// The same images as this part of a data set, or, without one, as all there are:
@@ -172,10 +231,8 @@ impl Dataset {
     /// Steps from 0 to 1, where every pixel is a multiple of one over it: 255 for
     /// images of 8 bits. None for values that lie on no such grid.
     pub fn levels(&self) -> Option<u32> {
-        match self.inner.source {
-            Source::Values(_) => None,
-            Source::Memory(_) | Source::Folder(_) => Some(self.inner.white.into()),
-        }
+        let bytes = self.inner.source.is_bytes();
+        bytes.then(|| self.inner.white.into())
     }
 
     /// What is known about the images (of the whole split, also where these are
@@ -254,16 +311,7 @@ impl Dataset {
     /// What is done to the images and labels, in sentences that a user should
     /// hear.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let Source::Folder(folder) = &self.inner.source {
-            notes.push(folder.view.in_words());
-            if folder.ignored > 0 {
-                let ignored = folder.ignored;
-                notes.push(format!(
-                    "{ignored} files that are not PNG or JPEG are left out"
-                ));
-            }
-        }
+        let mut notes = self.inner.source.notes();
         notes.extend(self.relabelled.iter().map(|to| to.note.clone()));
         notes
     }
@@ -286,23 +334,32 @@ impl Dataset {
     /// How many files of a folder were passed over for not being named as
     /// PNG or JPEG; 0 for other data sets.
     pub fn ignored_files(&self) -> usize {
-        match &self.inner.source {
-            Source::Memory(_) | Source::Values(_) => 0,
-            Source::Folder(folder) => folder.ignored,
-        }
+        let files = self.inner.source.as_files();
+        files.map_or(0, |files| files.files.ignored())
     }
 
     /// The image file behind an index, for data sets that are folders.
     pub fn path(&self, index: usize) -> Option<PathBuf> {
-        match &self.inner.source {
-            Source::Memory(_) | Source::Values(_) => None,
-            Source::Folder(folder) => (index < self.len()).then(|| folder.path(index)),
-        }
+        let files = self.inner.source.as_files().filter(|_| index < self.len)?;
+        files.files.path(files.file(index))
     }
 
-    /// True when reading an image means decoding a file.
+    /// Where an image is, for people: its file, or its place in a shard; none for images
+    /// that are no files.
+    pub fn place(&self, index: usize) -> Option<PathBuf> {
+        let files = self.inner.source.as_files().filter(|_| index < self.len)?;
+        Some(files.place(index))
+    }
+
+    /// Whether images are resized to what a network wants, so that any input size will
+    /// do.
+    pub fn resizes(&self) -> bool {
+        self.inner.source.view().is_some()
+    }
+
+    /// True when reading an image is work: a file to decode, a disk to wait for.
     pub(crate) fn decodes(&self) -> bool {
-        matches!(self.inner.source, Source::Folder(_))
+        self.inner.source.is_slow()
     }
 
     /// Some images in the view for evaluation, in the order of their indices
@@ -363,7 +420,7 @@ impl Dataset {
                 });
             }
             Augment::ResizedCrop { scale, ratio, flip } => {
-                let pixels = self.whole_image(index)?;
+                let pixels = self.inner.source.pixels(index)?;
                 let size = [pixels.width, pixels.height];
                 let part = augment::resized_crop_box(size, scale, ratio, &mut stream);
                 let bytes = decode::resized_crop(&pixels, part, [shape.height, shape.width]);
@@ -378,11 +435,7 @@ impl Dataset {
 
     /// The values of an image that is not of 8 bits; `index` is valid.
     fn own_values(&self, index: usize) -> Option<&[f32]> {
-        let len = self.shape().len();
-        match &self.inner.source {
-            Source::Values(values) => Some(&values[index * len..][..len]),
-            Source::Memory(_) | Source::Folder(_) => None,
-        }
+        self.inner.source.values(index)
     }
 
     fn convert(&self, bytes: &[u8], out: &mut [f32]) {
@@ -393,33 +446,10 @@ impl Dataset {
 
     /// The bytes of the view for evaluation; `index` is valid.
     fn evaluation_bytes(&self, index: usize) -> Result<Cow<'_, [u8]>, DataError> {
-        let pixels = self.whole_image(index)?;
-        match &self.inner.source {
-            Source::Memory(_) | Source::Values(_) => Ok(pixels.bytes),
-            Source::Folder(folder) => Ok(Cow::Owned(decode::evaluation_view(pixels, &folder.view))),
-        }
-    }
-
-    /// An image as it is stored; `index` is valid.
-    fn whole_image(&self, index: usize) -> Result<Pixels<'_>, DataError> {
-        match &self.inner.source {
-            Source::Memory(bytes) => {
-                let (shape, len) = (self.shape(), self.shape().len());
-                Ok(Pixels {
-                    bytes: bytes[index * len..][..len].into(),
-                    width: shape.width,
-                    height: shape.height,
-                    channels: shape.channels,
-                })
-            }
-            // Read by [`Dataset::values`].
-            Source::Values(_) => Ok(Pixels {
-                bytes: Cow::Borrowed(&[]),
-                width: 0,
-                height: 0,
-                channels: self.shape().channels,
-            }),
-            Source::Folder(folder) => decode::decode(&folder.path(index), folder.view.channels),
+        let pixels = self.inner.source.pixels(index)?;
+        match self.inner.source.view() {
+            None => Ok(pixels.bytes),
+            Some(view) => Ok(Cow::Owned(decode::evaluation_view(pixels, view))),
         }
     }
 

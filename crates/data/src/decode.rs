@@ -9,9 +9,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use format::ImageError;
-pub(crate) use format::decode_bytes;
+pub(crate) use format::{Encoding, decode_bytes, look};
 
-use crate::resize::resize;
+use crate::resize::{CropBox, resize};
 use crate::{DataError, Shape};
 
 /// Larger files are refused.
@@ -126,9 +126,6 @@ pub(crate) struct Pixels<'a> {
     pub channels: usize,
 }
 
-/// Left, top, width and height of a part of an image.
-pub(crate) type CropBox = [usize; 4];
-
 /// Decodes an image file of the user's for a network with inputs of `shape`:
 /// pixels in [0, 1], row by row, channels last, seen through
 /// [`View::for_shape`].
@@ -141,6 +138,14 @@ pub fn decode_image(path: impl AsRef<Path>, shape: Shape) -> Result<Vec<f32>, Da
 
 /// The pixels of a PNG or JPEG file; the format is told by its content.
 pub(crate) fn decode(path: &Path, channels: usize) -> Result<Pixels<'static>, DataError> {
+    decode_bytes(&read_file(path)?, channels).map_err(|source| DataError::Image {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// The content of an image file.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, DataError> {
     let file = File::open(path).map_err(DataError::io("open", path))?;
     // A folder can be opened, and a pipe would be waited for.
     let about = file.metadata().map_err(DataError::io("read", path))?;
@@ -155,68 +160,118 @@ pub(crate) fn decode(path: &Path, channels: usize) -> Result<Pixels<'static>, Da
             what,
         });
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(about.len().min(MAX_FILE) as usize + 1);
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)
         .map_err(DataError::io("read", path))?;
-    if bytes.len() as u64 > MAX_FILE {
+    check_file_size(path, bytes.len() as u64)?;
+    Ok(bytes)
+}
+
+/// Refuses image files that are larger than any honest one.
+pub(crate) fn check_file_size(path: &Path, bytes: u64) -> Result<(), DataError> {
+    if bytes > MAX_FILE {
         let what = format!("expected an image file of at most {MAX_FILE} bytes, got more");
         return Err(DataError::format(path, what));
     }
-    decode_bytes(&bytes, channels).map_err(|source| DataError::Image {
-        path: path.to_path_buf(),
-        source,
-    })
+    Ok(())
+}
+
+impl View {
+    /// Width and height that a whole image is resized to: it covers the crop and its
+    /// margin, with one side exact and the other rounded down.
+    pub(crate) fn full_size(&self, width: usize, height: usize) -> [usize; 2] {
+        let crop = self.height.min(self.width);
+        let cover_height = self.height * self.short_side / crop;
+        let cover_width = self.width * self.short_side / crop;
+        if width * cover_height <= height * cover_width {
+            [cover_width, cover_width * height / width]
+        } else {
+            [cover_height * width / height, cover_height]
+        }
+    }
+
+    /// Whether an image is taken as it is.
+    pub(crate) fn takes(&self, pixels: &Pixels<'_>) -> bool {
+        (pixels.height, pixels.width) == (self.height, self.width)
+    }
 }
 
 /// The deterministic view of [`View`]: bytes of `height * width * channels`.
 pub(crate) fn evaluation_view(pixels: Pixels<'_>, view: &View) -> Vec<u8> {
-    if (pixels.height, pixels.width) == (view.height, view.width) {
+    if view.takes(&pixels) {
         return pixels.bytes.into_owned();
     }
-    // The size that the whole image is resized to: it covers the crop and its
-    // margin, with one side exact and the other rounded down.
-    let crop = view.height.min(view.width);
-    let cover_height = view.height * view.short_side / crop;
-    let cover_width = view.width * view.short_side / crop;
-    let (width, height) = (pixels.width, pixels.height);
-    let (full_width, full_height) = if width * cover_height <= height * cover_width {
-        (cover_width, cover_width * height / width)
-    } else {
-        (cover_height * width / height, cover_height)
-    };
+    let [full_width, full_height] = view.full_size(pixels.width, pixels.height);
     // Resizing only what the crop shows gives the same pixels as resizing
     // everything, and needs no memory for an image of extreme proportions.
-    let left = ((full_width - view.width) as f64 / 2.0).round_ties_even();
-    let top = ((full_height - view.height) as f64 / 2.0).round_ties_even();
-    let scale_x = width as f64 / full_width as f64;
-    let scale_y = height as f64 / full_height as f64;
-    let region = [
-        left * scale_x,
-        top * scale_y,
-        view.width as f64 * scale_x,
-        view.height as f64 * scale_y,
-    ];
-    let shape = Shape::new(height, width, pixels.channels);
-    let size = [view.height, view.width];
-    resize(&pixels.bytes, shape, region, size)
+    let left = ((full_width - view.width) as f64 / 2.0).round_ties_even() as usize;
+    let top = ((full_height - view.height) as f64 / 2.0).round_ties_even() as usize;
+    let part = [left, top, view.width, view.height];
+    let whole = [0, 0, pixels.width, pixels.height];
+    if [full_width, full_height] == [pixels.width, pixels.height] {
+        return cut(&pixels, part);
+    }
+    resize(
+        &pixels.bytes,
+        pixels.shape(),
+        whole,
+        [full_height, full_width],
+        part,
+    )
+}
+
+/// The whole image in the size from which [`evaluation_view`] takes its crop.
+pub(crate) fn full_view(pixels: Pixels<'static>, view: &View) -> Pixels<'static> {
+    let [width, height] = view.full_size(pixels.width, pixels.height);
+    if view.takes(&pixels) || [width, height] == [pixels.width, pixels.height] {
+        return pixels;
+    }
+    let all = [0, 0, pixels.width, pixels.height];
+    let shape = pixels.shape();
+    let bytes = resize(
+        &pixels.bytes,
+        shape,
+        all,
+        [height, width],
+        [0, 0, width, height],
+    );
+    Pixels {
+        bytes: bytes.into(),
+        width,
+        height,
+        channels: pixels.channels,
+    }
 }
 
 /// A part of an image, resized to `[height, width]` (bilinear, antialiased).
 /// As in torchvision's `resized_crop`, nothing outside of the part is seen.
-pub(crate) fn resized_crop(
-    pixels: &Pixels<'_>,
-    [left, top, width, height]: CropBox,
-    size: [usize; 2],
-) -> Vec<u8> {
+pub(crate) fn resized_crop(pixels: &Pixels<'_>, part: CropBox, size: [usize; 2]) -> Vec<u8> {
+    let [height, width] = size;
+    resize(
+        &pixels.bytes,
+        pixels.shape(),
+        part,
+        size,
+        [0, 0, width, height],
+    )
+}
+
+/// A part of an image as it is.
+fn cut(pixels: &Pixels<'_>, [left, top, width, height]: CropBox) -> Vec<u8> {
     let channels = pixels.channels;
     let mut part = Vec::with_capacity(width * height * channels);
     for row in top..top + height {
         let start = (row * pixels.width + left) * channels;
         part.extend_from_slice(&pixels.bytes[start..start + width * channels]);
     }
-    let region = [0.0, 0.0, width as f64, height as f64];
-    resize(&part, Shape::new(height, width, channels), region, size)
+    part
+}
+
+impl Pixels<'_> {
+    fn shape(&self) -> Shape {
+        Shape::new(self.height, self.width, self.channels)
+    }
 }
 
 #[cfg(test)]

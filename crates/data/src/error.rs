@@ -17,7 +17,7 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// Neither the name of a data set nor a folder.
-    #[error("unknown data set {name:?}: neither a known name nor a folder, CSV or .npz file")]
+    #[error("unknown data set {name:?}: neither a known name nor a folder or file of images")]
     UnknownDataset {
         /// What was asked for.
         name: String,
@@ -84,6 +84,12 @@ pub enum DataError {
         path: PathBuf,
         /// Why not.
         source: crate::ImageError,
+    },
+    /// Image files that are not wanted as they are.
+    #[error("{}", crate::screen::summary(findings).unwrap_or_default())]
+    BadImages {
+        /// Which, and what is wrong with each.
+        findings: Vec<crate::Finding>,
     },
     /// A folder, or something else that is no file, stands where an image should.
     #[error("{} is {what}, not an image file", path.display())]
@@ -254,8 +260,9 @@ impl DataError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::UnknownDataset { .. } => format!(
-                "data sets are {}; a folder of class folders of images, a CSV file of paths and \
-                 values or an .npz file is given by its path",
+                "data sets are {}; a folder of class folders of images, of tar shards or of \
+                 Parquet tables, a CSV file of paths and values, an .npz or .npy file is given \
+                 by its path",
                 crate::catalogue::names().join(", ")
             ),
             Self::Missing { path, .. } => match self.to_fetch() {
@@ -270,6 +277,11 @@ impl DataError {
             }
             Self::Image { .. } => {
                 "PNG and JPEG files of at most 100 million pixels can be read".into()
+            }
+            Self::BadImages { .. } => {
+                "replace or remove these files, or have them skipped (parameters `broken` and \
+                 `odd`)"
+                    .into()
             }
             Self::NoImageFile { .. } => {
                 "name PNG or JPEG files one by one, as in FOLDER/*.png".into()

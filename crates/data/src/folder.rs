@@ -1,39 +1,102 @@
 //! Folders of PNG and JPEG files: in class folders (ImageNet and one's own), or
 //! without labels.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
-use sha2::{Digest, Sha256};
-
-use crate::dataset::{About, folder_augment};
-use crate::{DataError, Dataset, Split, Targets, View, files};
+use crate::catalogue::OpenOptions;
+use crate::dataset::Opened;
+use crate::devkit::{self, Devkit};
+use crate::source::Files;
+use crate::{DataError, Dataset, Split, Targets, decode, files};
 
 /// Folders inside of class folders are searched this deep.
 const MAX_DEPTH: usize = 8;
 
-/// Where the images are; they are decoded when they are read.
+/// Paths, one after the other in one piece of text: millions of them would each take
+/// more than their letters otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    text: String,
+    ends: Vec<u64>,
+    /// Those that are not text.
+    odd: BTreeMap<usize, Box<Path>>,
+}
+
+impl Paths {
+    pub fn push(&mut self, path: &Path) {
+        match path.to_str() {
+            Some(text) => self.text.push_str(text),
+            None => drop(self.odd.insert(self.ends.len(), path.into())),
+        }
+        self.ends.push(self.text.len() as u64);
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn get(&self, index: usize) -> &Path {
+        if let Some(path) = self.odd.get(&index) {
+            return path;
+        }
+        let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Path::new(&self.text[begin as usize..self.ends[index] as usize])
+    }
+}
+
+/// Image files below a folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub root: PathBuf,
     /// Below `root`: the class folder, then what is below it.
-    pub files: Vec<Box<Path>>,
-    pub view: View,
+    pub paths: Paths,
     /// Files that are not named as PNG or JPEG.
     pub ignored: usize,
 }
 
-impl Folder {
-    /// How many images there are.
-    pub fn len(&self) -> usize {
-        self.files.len()
+impl Files for Folder {
+    fn len(&self) -> usize {
+        self.paths.len()
     }
 
-    /// The file behind a valid index.
-    pub fn path(&self, index: usize) -> PathBuf {
-        self.root.join(&self.files[index])
+    fn bytes(&self, index: usize) -> Result<Vec<u8>, DataError> {
+        decode::read_file(&self.place(index))
+    }
+
+    fn place(&self, index: usize) -> PathBuf {
+        self.root.join(self.paths.get(index))
+    }
+
+    fn name(&self, index: usize) -> Cow<'_, [u8]> {
+        let name = self.paths.get(index).as_os_str().as_encoded_bytes();
+        // The same folder has the same hash on Windows.
+        match cfg!(windows) {
+            true => name
+                .iter()
+                .map(|&b| if b == b'\\' { b'/' } else { b })
+                .collect(),
+            false => name.into(),
+        }
+    }
+
+    fn path(&self, index: usize) -> Option<PathBuf> {
+        Some(self.place(index))
+    }
+
+    fn sha256(&self, index: usize) -> Result<String, DataError> {
+        files::sha256(&self.place(index))
+    }
+
+    fn stamps(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new((0..self.len()).map(|index| self.place(index)))
+    }
+
+    fn ignored(&self) -> usize {
+        self.ignored
     }
 }
 
@@ -46,11 +109,13 @@ pub(crate) fn open(
     name: &str,
     folder: &Path,
     split: Split,
-    view: View,
+    options: &OpenOptions,
 ) -> Result<Dataset, DataError> {
-    view.check()?;
-    let only_splits = !sub_folders(folder)?.is_empty()
-        && sub_folders(folder)?
+    options.view.check()?;
+    let mut inside = sub_folders(folder)?;
+    inside.retain(|name| !devkit::is_kit(name));
+    let only_splits = !inside.is_empty()
+        && inside
             .iter()
             .all(|name| ["train", "test", "val"].iter().any(|split| name == split));
     let is_split = |name: &str| {
@@ -87,77 +152,98 @@ pub(crate) fn open(
 
     let mut found = Folder {
         root,
-        files: Vec::new(),
-        view,
+        paths: Paths::default(),
         ignored: 0,
     };
-    let about = |found: &Folder| {
-        Ok::<_, DataError>(About {
-            name: name.into(),
-            split,
-            shape: view.shape(),
-            hash: found.hash()?,
-            augment: folder_augment(&view),
-            whole,
-        })
+    let opened = |found: Folder, targets| Opened {
+        name,
+        split,
+        whole,
+        targets,
+        files: Box::new(found),
     };
-    if classes.is_empty() {
-        found.walk(Path::new(""), 0)?;
-        found.files.sort_unstable();
-        if found.files.is_empty() {
+    if present.is_empty()
+        && split == Split::Test
+        && let Some(devkit) = Devkit::find(folder)?
+    {
+        let names = match text_names(&classes, &class_root)? {
+            trained if trained.is_empty() => devkit.classes().to_vec(),
+            trained => trained,
+        };
+        found.collect(Path::new(""), 0)?;
+        let labels = devkit.labels(&found, &names)?;
+        if labels.is_empty() {
             return Err(DataError::EmptyFolder { path: found.root });
         }
-        return Ok(Dataset::in_folder(about(&found)?, Targets::Unknown, found));
+        let words = devkit::words(folder, &names)?;
+        let targets = Targets::Classes { names, labels };
+        return Ok(opened(found, targets).finish(options)?.also_called(words));
+    }
+    if classes.is_empty() {
+        found.collect(Path::new(""), 0)?;
+        if found.len() == 0 {
+            return Err(DataError::EmptyFolder { path: found.root });
+        }
+        return opened(found, Targets::Unknown).finish(options);
     }
     let mut labels = Vec::new();
     for (label, class) in classes.iter().enumerate() {
-        let first = found.files.len();
         if present.contains(class) {
-            found.walk(Path::new(class), MAX_DEPTH)?;
+            found.collect(Path::new(class), MAX_DEPTH)?;
         }
-        found.files[first..].sort_unstable();
-        labels.resize(found.files.len(), label as u32);
+        labels.resize(found.len(), label as u32);
     }
     if labels.is_empty() {
         return Err(DataError::EmptyFolder { path: found.root });
     }
+    let names = text_names(&classes, &class_root)?;
+    let words = devkit::words(folder, &names)?;
+    let targets = Targets::Classes { names, labels };
+    Ok(opened(found, targets).finish(options)?.also_called(words))
+}
+
+/// Whether a folder holds class folders, perhaps in `train`, `test` or `val`.
+pub(crate) fn has_class_folders(folder: &Path) -> Result<bool, DataError> {
+    for name in sub_folders(folder)? {
+        let is_split = ["train", "test", "val"].iter().any(|split| name == *split);
+        if devkit::is_kit(&name) || (is_split && sub_folders(&folder.join(&name))?.is_empty()) {
+            continue;
+        }
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Names of class folders, which must be text.
+fn text_names(classes: &[OsString], root: &Path) -> Result<Vec<String>, DataError> {
     let names = classes.iter().map(|class| {
         let name = class.to_str().map(str::to_owned);
         name.ok_or_else(|| DataError::ClassName {
-            path: class_root.join(class),
+            path: root.join(class),
         })
     });
-    let names = names.collect::<Result<Vec<String>, _>>()?;
-    let targets = Targets::Classes { names, labels };
-    Ok(Dataset::in_folder(about(&found)?, targets, found))
+    names.collect()
 }
 
 impl Folder {
-    /// The SHA-256 of what `sha256sum` prints for all images: every byte of every
-    /// file counts.
-    pub fn hash(&self) -> Result<String, DataError> {
-        let lines = self.files.par_iter().map(|file| {
-            let sha256 = files::sha256(&self.root.join(file))?;
-            let mut line = format!("{sha256}  ").into_bytes();
-            let name = file.as_os_str().as_encoded_bytes();
-            // The same folder has the same hash on Windows.
-            line.extend(name.iter().map(|&byte| match byte {
-                b'\\' if cfg!(windows) => b'/',
-                _ => byte,
-            }));
-            line.push(b'\n');
-            Ok(line)
-        });
-        let lines = lines.collect::<Result<Vec<_>, DataError>>()?;
-        let mut hasher = Sha256::new();
-        lines.iter().for_each(|line| hasher.update(line));
-        Ok(files::hex(hasher.finalize()))
+    /// Appends the images below `relative` in order.
+    fn collect(&mut self, relative: &Path, depth: usize) -> Result<(), DataError> {
+        let mut found = Vec::new();
+        self.walk(relative, depth, &mut found)?;
+        found.sort_unstable();
+        found.iter().for_each(|path| self.paths.push(path));
+        Ok(())
     }
 
-    /// Collects the images below `relative`. Hidden files are passed over;
+    /// Finds the images below `relative`. Hidden files are passed over;
     /// links to folders are not followed, so that a cycle cannot trap us, and
     /// what is neither file nor link (a pipe would block us) is not an image.
-    fn walk(&mut self, relative: &Path, depth: usize) -> Result<(), DataError> {
+    fn walk(
+        &mut self,
+        relative: &Path,
+        depth: usize,
+        found: &mut Vec<PathBuf>,
+    ) -> Result<(), DataError> {
         let folder = self.root.join(relative);
         for entry in fs::read_dir(&folder).map_err(DataError::io("read", &folder))? {
             let entry = entry.map_err(DataError::io("read", &folder))?;
@@ -168,10 +254,10 @@ impl Folder {
                 continue;
             } else if kind.is_dir() {
                 if depth > 0 {
-                    self.walk(&path, depth - 1)?;
+                    self.walk(&path, depth - 1, found)?;
                 }
             } else if is_image(&path) && (kind.is_file() || links_to_file(&entry.path())) {
-                self.files.push(path.into_boxed_path());
+                found.push(path);
             } else {
                 self.ignored += 1;
             }
@@ -181,7 +267,7 @@ impl Folder {
 }
 
 /// The names of the folders (and links to folders) in a folder, sorted.
-fn sub_folders(folder: &Path) -> Result<Vec<OsString>, DataError> {
+pub(crate) fn sub_folders(folder: &Path) -> Result<Vec<OsString>, DataError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(DataError::io("read", folder))? {
         let entry = entry.map_err(DataError::io("read", folder))?;
@@ -200,11 +286,11 @@ fn links_to_file(path: &Path) -> bool {
     path.is_symlink() && fs::metadata(path).map_or(true, |about| about.is_file())
 }
 
-fn is_hidden(name: &std::ffi::OsStr) -> bool {
+pub(crate) fn is_hidden(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-fn is_image(path: &Path) -> bool {
+pub(crate) fn is_image(path: &Path) -> bool {
     path.extension().is_some_and(|ending| {
         ["png", "jpg", "jpeg"]
             .iter()

@@ -19,6 +19,8 @@
 //! # Ok::<(), heatsmooth_data::DataError>(())
 //! ```
 
+mod arrays;
+mod at;
 mod augment;
 mod catalogue;
 mod cifar10;
@@ -26,6 +28,7 @@ mod classes;
 mod csv;
 mod dataset;
 mod decode;
+mod devkit;
 mod digits;
 mod encode;
 mod error;
@@ -34,12 +37,19 @@ mod files;
 mod folder;
 mod idx;
 mod loader;
+mod matlab;
 mod memory;
 mod npy;
 mod npz;
+mod pack;
 mod random;
 mod records;
+mod remembered;
 mod resize;
+mod screen;
+mod shards;
+mod source;
+mod table;
 mod targets;
 
 pub use augment::Augment;
@@ -55,5 +65,7 @@ pub use fetch::{FetchOptions, Fetched, Observer, fetch};
 pub use kernels::geometry::Shape;
 pub use kernels::images::Images;
 pub use loader::{BatchPart, Loader, LoaderOptions};
+pub use pack::{PackOptions, Packed, pack, packed_view};
 pub use random::permutation;
+pub use screen::{BrokenImages, Fault, Finding, OddImages};
 pub use targets::Targets;

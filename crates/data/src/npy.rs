@@ -22,9 +22,21 @@ pub(crate) struct Array {
     pub numbers: Numbers,
 }
 
-/// Reads an array; `most` is how many bytes there can be. Nothing is allocated from
-/// what the header claims before the claim is checked against it.
-pub(crate) fn read(stream: &mut dyn Read, most: u64) -> Result<Array, String> {
+/// What stands in front of an array's numbers.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Head {
+    pub shape: Vec<usize>,
+    /// The kind of numbers, as `u1`.
+    pub code: String,
+    little: bool,
+    /// Bytes of all numbers.
+    pub total: u64,
+    /// Bytes in front of the numbers.
+    pub begin: u64,
+}
+
+/// Reads what stands in front of the numbers; `most` is how many bytes there can be.
+pub(crate) fn head(stream: &mut dyn Read, most: u64) -> Result<Head, String> {
     let io = |error: std::io::Error| error.to_string();
     let mut start = [0; 8];
     stream.read_exact(&mut start).map_err(io)?;
@@ -51,19 +63,44 @@ pub(crate) fn read(stream: &mut dyn Read, most: u64) -> Result<Array, String> {
         Some((">", code)) => (false, code),
         _ => (true, kind),
     };
-    let size: usize = match code {
-        "u1" | "i1" | "b1" => 1,
-        "u2" | "i2" => 2,
-        "u4" | "i4" | "f4" => 4,
-        "i8" | "f8" => 8,
-        _ => return Err(format!("its numbers are of kind {kind:?}")),
-    };
+    let size = size_of(code).ok_or_else(|| format!("its numbers are of kind {kind:?}"))?;
     let count = shape
         .iter()
         .try_fold(1u64, |count, &size| count.checked_mul(size as u64));
     let total = count.and_then(|count| count.checked_mul(size as u64));
-    let total = total.filter(|&total| total <= MAX_BYTES.min(most));
+    let total = total.filter(|&total| total <= most);
     let total = total.ok_or_else(|| format!("its shape {shape:?} is more than it holds"))?;
+    Ok(Head {
+        shape,
+        code: code.to_owned(),
+        little,
+        total,
+        begin: (8 + bytes + length) as u64,
+    })
+}
+
+fn size_of(code: &str) -> Option<usize> {
+    match code {
+        "u1" | "i1" | "b1" => Some(1),
+        "u2" | "i2" => Some(2),
+        "u4" | "i4" | "f4" => Some(4),
+        "i8" | "f8" => Some(8),
+        _ => None,
+    }
+}
+
+/// Reads an array; `most` is how many bytes there can be. Nothing is allocated from
+/// what the header claims before the claim is checked against it.
+pub(crate) fn read(stream: &mut dyn Read, most: u64) -> Result<Array, String> {
+    let io = |error: std::io::Error| error.to_string();
+    let Head {
+        shape,
+        code,
+        little,
+        total,
+        ..
+    } = head(stream, most.min(MAX_BYTES))?;
+    let (code, size) = (code.as_str(), size_of(&code).unwrap_or(1));
     let mut content = Vec::new();
     stream.take(total).read_to_end(&mut content).map_err(io)?;
     if content.len() as u64 != total {

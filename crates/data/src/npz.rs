@@ -131,7 +131,7 @@ fn images(array: Array) -> Result<(Shape, Vec<u8>), String> {
 }
 
 /// Real values, as many for each image.
-fn real(array: Array, images: usize) -> Result<Targets, String> {
+pub(crate) fn real(array: Array, images: usize) -> Result<Targets, String> {
     let width = match array.shape[..] {
         [count] if count == images => 1,
         [count, width] if count == images && width > 0 => width,
@@ -158,7 +158,7 @@ fn real(array: Array, images: usize) -> Result<Targets, String> {
 }
 
 /// Whole numbers in any shape of one column.
-fn whole(array: Array) -> Result<Vec<i64>, String> {
+pub(crate) fn whole(array: Array) -> Result<Vec<i64>, String> {
     let numbers = match array.numbers {
         Numbers::Bytes(labels) => labels.into_iter().map(i64::from).collect(),
         Numbers::Whole(labels) => labels,
@@ -173,7 +173,7 @@ fn whole(array: Array) -> Result<Vec<i64>, String> {
 /// More classes than this are taken for values that were called labels.
 const MAX_CLASSES: i64 = 1 << 20;
 
-fn classed(labels: Vec<i64>, images: usize, classes: i64) -> Result<Targets, String> {
+pub(crate) fn classed(labels: Vec<i64>, images: usize, classes: i64) -> Result<Targets, String> {
     if labels.len() != images {
         return Err(format!(
             "there are {} labels for {images} images",

@@ -433,6 +433,7 @@ fn labelled(
             Some(_) => {
                 format!("put images to test on into {name}/test and the others into {name}/train")
             }
+            None if train.resizes() => "call the files of the parts train and test".into(),
             None => "give images to test on as a part of their own".into(),
         };
         observer.warning(&format!(
@@ -496,7 +497,7 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
                 task = task.normalised(&mean, &std);
             }
             settings["normalise"] = json!(normalise);
-            if job.train.path(0).is_some() {
+            if job.train.resizes() {
                 // Files of any size become images of this one.
                 settings["input"] = json!(input.to_string());
             }

@@ -130,6 +130,7 @@ pub use shard::{FoundShard, shard_in, shard_log, shard_of_environment};
 pub use smooth::{Base, SmoothOptions, Smoothed};
 pub use source::{
     DataSource, GivenImages, ImageSource, ModelSource, SplitChoice, TaskChoice, Weights,
+    parse_shape,
 };
 pub use subject::{ImageChoice, Subject, image_range};
 

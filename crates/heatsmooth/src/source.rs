@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use data::{Dataset, OpenOptions, Split, Targets, View};
+use data::{BrokenImages, Dataset, OddImages, OpenOptions, Split, Targets, View};
 use exchange::{FileKind, LoadOptions, Loaded};
 use network::architecture::Task;
 use network::{Model, Shape, TaskKind};
@@ -49,11 +49,18 @@ settings! {
 settings! {
     /// A data set.
     pub struct DataSource {
-        /// The data set: a name, a folder of class folders of images or of images
-        /// without labels, or a CSV file (a path and real values a line) or .npz file.
+        /// The data set: a name, a folder of class folders of images, of images without
+        /// labels, of tar shards, of Parquet tables or of packed images, or a CSV file (a
+        /// path and real values a line), .npz or .npy file.
         data: Option<String> = None,
         /// The folder of data sets [default: $HEATSMOOTH_DATA, or the platform's].
         root: Option<PathBuf> = None,
+        /// Image files that cannot be decoded: refuse (an error when one is read) or skip
+        /// (all are decoded once beforehand).
+        broken: BrokenImages = BrokenImages::Refuse,
+        /// Image files in CMYK or 16 bits, or of another format or class than their names
+        /// say: convert (to 8 bits of RGB), skip or refuse.
+        odd: OddImages = OddImages::Convert,
     }
 }
 
@@ -255,11 +262,22 @@ impl ModelSource {
 }
 
 impl DataSource {
+    /// The folder that a name or path stands for, if it is one.
+    fn folder(&self, name: &str) -> PathBuf {
+        match data::uses_root(name) {
+            false => name.into(),
+            true => {
+                let root = self.root.clone().or_else(|| data::default_root().ok());
+                root.unwrap_or_default().join(name)
+            }
+        }
+    }
+
     /// A data set by name, or a folder.
     pub fn named(name: &str) -> Self {
         Self {
             data: Some(name.into()),
-            root: None,
+            ..Self::default()
         }
     }
 }
@@ -287,7 +305,7 @@ pub trait ImageSource {
     fn open_for(&self, split: Split, weights: &Weights) -> Result<Dataset, Error> {
         let input = weights.input.as_deref().map(parse_shape).transpose()?;
         let dataset = self.open(split, input)?;
-        if input.is_some() && dataset.path(0).is_none() {
+        if input.is_some() && !dataset.resizes() {
             return Err(SettingError::Ineffective {
                 name: "input".into(),
                 reason: format!(
@@ -343,9 +361,15 @@ impl ImageSource for DataSource {
             }
             .into());
         }
-        let view = input.map_or_else(View::default, View::for_shape);
-        let root = self.root.clone();
-        Ok(data::open(name, split, &OpenOptions { root, view })?)
+        let view = input.map(View::for_shape);
+        let view = view.or_else(|| data::packed_view(self.folder(name)));
+        let options = OpenOptions {
+            root: self.root.clone(),
+            view: view.unwrap_or_default(),
+            broken: self.broken,
+            odd: self.odd,
+        };
+        Ok(data::open(name, split, &options)?)
     }
 
     fn name(&self) -> Result<&str, Error> {
@@ -372,7 +396,11 @@ pub(crate) fn model_id(loaded: &Loaded, path: &Path) -> ModelId {
     }
 }
 
-fn parse_shape(text: &str) -> Result<Shape, Error> {
+/// The shape of an image, written as `32x32x3`.
+///
+/// # Errors
+/// Any other text.
+pub fn parse_shape(text: &str) -> Result<Shape, Error> {
     let parts: Option<Vec<usize>> = text.split('x').map(|v| v.parse().ok()).collect();
     match parts.as_deref() {
         Some(&[h, w, c]) if h > 0 && w > 0 && c > 0 => Ok(Shape::new(h, w, c)),
@@ -525,8 +553,8 @@ pub(crate) fn notes(loaded: &Loaded, path: &Path, dataset: &Dataset) -> Vec<Stri
             ""
         };
         notes.push(format!(
-            "{}: the model stores no class names, so its outputs are taken for the class folders \
-             in alphabetical order: {}{more}",
+            "{}: the model stores no class names, so its outputs are taken for the data's classes \
+             in order: {}{more}",
             dataset.name(),
             some.join(", ")
         ));

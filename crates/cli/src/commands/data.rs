@@ -1,11 +1,13 @@
-//! `heatsmooth data`: list, fetch and verify data sets.
+//! `heatsmooth data`: list, fetch, verify and pack data sets.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, FromArgMatches as _, Subcommand};
-use heatsmooth::data::{self, FetchOptions, State};
+use heatsmooth::data::{
+    self, BrokenImages, FetchOptions, OddImages, PackOptions, Split, State, View,
+};
 use heatsmooth::{Error, Observer, Registry};
 use serde_json::json;
 
@@ -27,7 +29,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Data sets: what is there, fetch one, verify one.
+/// Data sets: what is there, fetch one, verify one, pack one.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: heatsmooth data fetch cifar10 && heatsmooth data verify cifar10")]
 pub struct Flags {
@@ -57,8 +59,37 @@ enum Action {
     /// Check every file of a data set.
     #[command(after_help = "Example: heatsmooth data verify ./my-images")]
     Verify {
-        /// The data set, or a folder of class folders of images.
+        /// The data set, or a folder or file of images.
         name: String,
+        #[command(flatten)]
+        root: Root,
+    },
+    /// Decode and resize all images once, so that later epochs read them at the speed of
+    /// memory. Running it again continues where it stopped.
+    #[command(
+        after_help = "Example: heatsmooth data pack imagenet --out imagenet-packed\n\
+                            Then: heatsmooth certify --data imagenet-packed ..."
+    )]
+    Pack {
+        /// The data set, or a folder or file of images.
+        name: String,
+        /// Where the packed images go.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Shape of the network's inputs, as 224x224x3; from 128 pixels on, whole images
+        /// are kept with a margin of an eighth around the crop.
+        #[arg(long, value_name = "SHAPE", default_value = "224x224x3")]
+        input: String,
+        /// Only this part, train or test [default: all there are].
+        #[arg(long)]
+        split: Option<Split>,
+        /// Image files that cannot be decoded: refuse or skip.
+        #[arg(long, default_value = "refuse")]
+        broken: BrokenImages,
+        /// Image files in CMYK or 16 bits, or of another format or class than their names
+        /// say: convert (to 8 bits of RGB), skip or refuse.
+        #[arg(long, default_value = "convert")]
+        odd: OddImages,
         #[command(flatten)]
         root: Root,
     },
@@ -78,6 +109,24 @@ fn run(flags: &Flags, common: &Common, _: &Registry) -> Result<()> {
         Action::List { root } => list(common, root),
         Action::Fetch { name, from, root } => fetch(common, name, from.clone(), root),
         Action::Verify { name, root } => verify(common, name, root),
+        Action::Pack {
+            name,
+            out,
+            input,
+            split,
+            broken,
+            odd,
+            root,
+        } => {
+            let options = PackOptions {
+                root: root.root.clone(),
+                view: View::for_shape(heatsmooth::parse_shape(input)?),
+                broken: *broken,
+                odd: *odd,
+                split: *split,
+            };
+            pack(common, name, out, &options)
+        }
     }
 }
 
@@ -105,6 +154,7 @@ fn list(common: &Common, root: &Root) -> Result<()> {
 fn fetch(common: &Common, name: &str, from: Option<PathBuf>, root: &Root) -> Result<()> {
     let observer = Download {
         state: RefCell::new((common.terminal(), 0)),
+        unit: "bytes",
     };
     let options = FetchOptions {
         root: root.root.clone(),
@@ -133,14 +183,54 @@ fn verify(common: &Common, name: &str, root: &Root) -> Result<()> {
             "{name} {}: {} images, sha256 {}: whole\n",
             s.split, s.len, s.hash
         );
-        value.push(json!({"split": s.split, "images": s.len, "sha256": s.hash}));
+        for finding in &s.odd {
+            text += &format!("  {finding}\n");
+        }
+        let odd: Vec<String> = s.odd.iter().map(ToString::to_string).collect();
+        value.push(json!({"split": s.split, "images": s.len, "sha256": s.hash, "odd": odd}));
     }
     output::summary(common, &json!({"name": name, "splits": value}), &text)
 }
 
-/// Shows what arrives: where, and how many bytes so far.
+fn pack(common: &Common, name: &str, out: &std::path::Path, options: &PackOptions) -> Result<()> {
+    let observer = Download {
+        state: RefCell::new((common.terminal(), 0)),
+        unit: "images",
+    };
+    let packed = data::pack(name, out, options, &observer).map_err(Error::from)?;
+    observer.state.borrow_mut().0.end();
+    let (mut text, mut value) = (String::new(), Vec::new());
+    for s in &packed {
+        text += &format!(
+            "{name} {}: {} images in {} ({:.1} MB), sha256 {}\n",
+            s.split,
+            s.len,
+            out.display(),
+            s.bytes as f64 / 1e6,
+            s.hash
+        );
+        for finding in &s.left_out {
+            text += &format!("  left out: {finding}\n");
+        }
+        let left_out: Vec<String> = s.left_out.iter().map(ToString::to_string).collect();
+        value.push(json!({
+            "split": s.split, "images": s.len, "bytes": s.bytes, "sha256": s.hash,
+            "left_out": left_out,
+        }));
+    }
+    let out = out.display().to_string();
+    output::summary(
+        common,
+        &json!({"name": name, "out": out, "splits": value}),
+        &text,
+    )
+}
+
+/// Shows what arrives: where, and how much so far.
 struct Download {
     state: RefCell<(Terminal, u64)>,
+    /// What is counted.
+    unit: &'static str,
 }
 
 impl data::Observer for Download {
@@ -154,7 +244,7 @@ impl data::Observer for Download {
     fn advance(&self, bytes: u64) {
         let (terminal, done) = &mut *self.state.borrow_mut();
         *done += bytes;
-        let _ = terminal.progress(*done, &|| "bytes".into());
+        let _ = terminal.progress(*done, &|| self.unit.into());
     }
 
     fn note(&self, message: &str) {

@@ -31,6 +31,8 @@ const NO_ROW: &[(&str, &str)] = &[
         "root",
         "refused for a folder; the hash says which data they are",
     ),
+    ("broken", "the hash says which images are used"),
+    ("odd", "the hash says which images are used"),
     ("arch", "weights fit one architecture"),
     ("classes", "weights fit one number of classes"),
 ];

@@ -42,6 +42,51 @@ fn broken(error: impl std::fmt::Display) -> ImageError {
     ImageError::Broken(error.to_string())
 }
 
+/// How an image file writes its pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Encoding {
+    /// JPEG; else PNG.
+    pub jpeg: bool,
+    /// Four inks instead of three colours.
+    pub cmyk: bool,
+    /// 16 bits a sample.
+    pub sixteen: bool,
+}
+
+/// What a file says about its pixels before they begin.
+pub(crate) fn look(file: &[u8]) -> Result<Encoding, ImageError> {
+    match file {
+        [0x89, b'P', b'N', b'G', ..] => {
+            let mut decoder = png::Decoder::new(Cursor::new(file));
+            let info = decoder.read_header_info().map_err(broken)?;
+            check_size(info.width as usize, info.height as usize)?;
+            Ok(Encoding {
+                jpeg: false,
+                cmyk: false,
+                sixteen: info.bit_depth == png::BitDepth::Sixteen,
+            })
+        }
+        [0xff, 0xd8, 0xff, ..] => {
+            let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), jpeg_options());
+            decoder.decode_headers().map_err(broken)?;
+            let colours = decoder.input_colorspace();
+            Ok(Encoding {
+                jpeg: true,
+                cmyk: matches!(colours, Some(ColorSpace::CMYK | ColorSpace::YCCK)),
+                sixteen: false,
+            })
+        }
+        _ => Err(ImageError::UnknownFormat),
+    }
+}
+
+fn jpeg_options() -> DecoderOptions {
+    DecoderOptions::default()
+        .set_strict_mode(false)
+        .set_max_width(usize::MAX)
+        .set_max_height(usize::MAX)
+}
+
 /// Pixels as a decoder gives them.
 struct Decoded {
     /// Samples of 8 bits, or of 16 with the high byte first.
@@ -105,10 +150,7 @@ fn decode_png(file: &[u8]) -> Result<Decoded, ImageError> {
 }
 
 fn decode_jpeg(file: &[u8]) -> Result<Decoded, ImageError> {
-    let options = DecoderOptions::default()
-        .set_strict_mode(false)
-        .set_max_width(usize::MAX)
-        .set_max_height(usize::MAX);
+    let options = jpeg_options();
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
     decoder.decode_headers().map_err(broken)?;
     let (width, height) = decoder

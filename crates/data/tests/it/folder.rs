@@ -19,8 +19,8 @@ fn save(root: &Path, file: &str, (width, height): (usize, usize), shade: u8) {
 
 fn open_as(root: &Path, split: Split, shape: Shape) -> Result<Dataset, DataError> {
     let options = OpenOptions {
-        root: None,
         view: View::for_shape(shape),
+        ..OpenOptions::default()
     };
     open(root.to_str().unwrap(), split, &options)
 }

@@ -23,8 +23,8 @@ fn folder(root: &std::path::Path) -> Dataset {
         std::fs::write(class.join(format!("{index}.png")), image).unwrap();
     }
     let options = OpenOptions {
-        root: None,
         view: View::for_shape(Shape::new(12, 12, 3)),
+        ..OpenOptions::default()
     };
     open(root.to_str().unwrap(), Split::Train, &options).unwrap()
 }

@@ -5,4 +5,5 @@ mod catalogue;
 mod folder;
 mod idx;
 mod loader;
+mod sources;
 mod values;

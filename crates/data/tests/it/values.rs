@@ -18,8 +18,8 @@ fn picture(path: &Path, shade: f32) {
 
 fn open_at(path: &Path, split: Split) -> Result<Dataset, DataError> {
     let options = OpenOptions {
-        root: None,
         view: View::for_shape(Shape::new(2, 2, 1)),
+        ..OpenOptions::default()
     };
     open(path.to_str().unwrap(), split, &options)
 }

@@ -89,7 +89,7 @@ impl Experiment {
             title: about.title,
             data: DataSource {
                 data: about.data,
-                root: None,
+                ..DataSource::default()
             },
             sigma,
             images: about.images,
