@@ -2,12 +2,17 @@
 //! resumes by itself, so an experiment can be stopped and run again at any
 //! moment.
 
+mod import;
+mod price;
 mod read;
+
+pub use price::{PriceList, StagePrice};
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use data::Split;
+use data::{Dataset, Split};
+use network::Shape;
 use settings::{SettingError, Settings as _, Values};
 use train::{MODEL_FILE, Training};
 
@@ -29,9 +34,12 @@ pub struct Experiment {
     pub data: DataSource,
     /// Noise level of everything.
     pub sigma: f64,
-    /// Measure on the first so many test images where a stage does not say which;
-    /// `None`: on all.
+    /// Measure on so many test images where a stage does not say which; `None`: on all.
     pub images: Option<u64>,
+    /// Every so many-th image from the first one on, where a stage does not say which.
+    pub skip: u64,
+    /// Shape of the networks' inputs, where the images have none of their own.
+    pub input: Option<Shape>,
     /// What is done, in order.
     pub stages: Vec<Stage>,
 }
@@ -41,6 +49,8 @@ pub struct Experiment {
 pub enum Stage {
     /// A model is made.
     Fit(FitStage),
+    /// A model that somebody else made is taken.
+    Import(ImportStage),
     /// A model is measured.
     Measure(MeasureStage),
 }
@@ -58,6 +68,19 @@ pub struct FitStage {
     pub values: Values,
     /// Epochs, batches, learning rate, ...
     pub training: Training,
+    /// Left out, with all that is measured of it, unless its weights are given.
+    pub optional: bool,
+}
+
+/// A model that somebody else made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportStage {
+    /// Name of its folder.
+    pub name: String,
+    /// The method that it was made by, by its name in the registry.
+    pub method: String,
+    /// Its weights, and what they do not say about their network.
+    pub source: ModelSource,
 }
 
 /// The network before the first step of a [`FitStage`].
@@ -102,6 +125,8 @@ pub struct Laboratory<'a> {
 pub enum StageResult {
     /// A model.
     Fitted(Box<Fitted>),
+    /// The file of a model that was given.
+    Imported(PathBuf),
     /// A log.
     Measured(Measured),
 }
@@ -111,6 +136,7 @@ impl Stage {
     pub fn name(&self) -> String {
         match self {
             Self::Fit(stage) => format!("{}: {}", stage.name, stage.method),
+            Self::Import(stage) => format!("{}: given weights", stage.name),
             Self::Measure(stage) => format!("{}: {}", stage.model, stage.what),
         }
     }
@@ -140,10 +166,11 @@ impl Experiment {
         observer: &mut dyn Observer,
     ) -> Result<Vec<StageResult>, Error> {
         self.check()?;
+        let images = self.train_images()?;
         let work: Vec<f64> = self
             .stages
             .iter()
-            .map(|stage| self.work(stage, laboratory.registry))
+            .map(|stage| self.work(stage, laboratory.registry, images))
             .collect();
         let mut done = (0.0, Duration::ZERO);
         let mut results = Vec::new();
@@ -190,13 +217,45 @@ impl Experiment {
     /// Refuses before hours of training what the measurements after it would
     /// refuse.
     fn check(&self) -> Result<(), Error> {
-        let data = self.data.open(Split::Test, None)?;
+        let data = self.data.open(Split::Test, self.input)?;
+        self.chosen(&data).map(|_| ())
+    }
+
+    /// Which test images, where a stage does not say so.
+    fn chosen(&self, data: &Dataset) -> Result<ImageChoice, Error> {
+        let (len, skip) = (data.len() as u64, self.skip);
+        if skip == 0 || skip > len {
+            let expected = format!("1 to {len}, the test images of {}", data.name());
+            return Err(SettingError::value("skip", skip, expected).into());
+        }
+        let most = len.div_ceil(skip);
         match self.images {
-            Some(images) if images == 0 || images > data.len() as u64 => {
-                let expected = format!("1 to {}, the test images of {}", data.len(), data.name());
+            Some(images) if images == 0 || images > most => {
+                let every = match skip {
+                    1 => String::new(),
+                    _ => format!(" at every {skip}th"),
+                };
+                let name = data.name();
+                let expected = format!("1 to {most}, the test images of {name}{every}");
                 Err(SettingError::value("images", images, expected).into())
             }
-            _ => Ok(()),
+            images => Ok(ImageChoice {
+                images: images.map(|images| format!("0..{}", ((images - 1) * skip + 1).min(len))),
+                skip,
+                ..ImageChoice::default()
+            }),
+        }
+    }
+
+    /// How many images are trained on.
+    fn train_images(&self) -> Result<u64, Error> {
+        let trains = self
+            .stages
+            .iter()
+            .any(|stage| matches!(stage, Stage::Fit(_)));
+        match trains {
+            true => Ok(self.data.open(Split::Train, self.input)?.len() as u64),
+            false => Ok(0),
         }
     }
 
@@ -210,6 +269,10 @@ impl Experiment {
             Stage::Fit(stage) => {
                 let fitted = self.make(stage, laboratory, observer)?;
                 Ok(StageResult::Fitted(Box::new(fitted)))
+            }
+            Stage::Import(stage) => {
+                let path = self.import(stage, laboratory, observer)?;
+                Ok(StageResult::Imported(path))
             }
             Stage::Measure(stage) => {
                 let measured = self.measure(stage, laboratory, observer)?;
@@ -229,6 +292,7 @@ impl Experiment {
             StageStart::Architecture(name, normalise) => Origin::Architecture(Weights {
                 arch: Some(name.clone()),
                 normalise: normalise.clone(),
+                input: self.input.map(|input| input.to_string()),
                 ..Weights::default()
             }),
         };
@@ -251,13 +315,14 @@ impl Experiment {
         laboratory: &Laboratory<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Measured, Error> {
-        let images = match (&stage.images.images, self.images) {
-            (None, Some(images)) => &ImageChoice::first(images),
-            _ => &stage.images,
+        let own = stage.images != ImageChoice::default();
+        let images = match own {
+            true => stage.images.clone(),
+            false => self.chosen(&self.data.open(Split::Test, self.input)?)?,
         };
         let model = ModelSource::new(laboratory.model(&stage.model));
         let (split, device) = (SplitChoice::default(), laboratory.device);
-        let subject = Subject::open(&model, &self.data, &split, images, device)?;
+        let subject = Subject::open(&model, &self.data, &split, &images, device)?;
         let mut values = stage.values.clone();
         if values.has("save-images") {
             let gallery = format!("gallery-{}-{}", stage.what, stage.model);
@@ -275,14 +340,15 @@ impl Experiment {
     }
 
     /// About how much work a stage is, in forward passes of one image.
-    fn work(&self, stage: &Stage, registry: &Registry) -> f64 {
+    fn work(&self, stage: &Stage, registry: &Registry, train_images: u64) -> f64 {
         match stage {
             Stage::Fit(stage) => {
                 let pass = registry
                     .method(&stage.method)
                     .map_or(5.0, |e| (e.cost)(&stage.values));
-                pass * f64::from(stage.training.epochs) * 50_000.0
+                pass * f64::from(stage.training.epochs) * train_images as f64
             }
+            Stage::Import(_) => 0.0,
             Stage::Measure(stage) => {
                 let images = self.images.unwrap_or(1000) as f64;
                 images * registry.cost_of(&stage.what, &stage.values)

@@ -109,7 +109,8 @@ pub use device::{Device, Engine};
 pub use error::Error;
 pub use evaluation::{AccuracyFigures, EvalOptions};
 pub use experiment::{
-    Experiment, FitStage, Laboratory, MeasureStage, Stage, StageResult, StageStart,
+    Experiment, FitStage, ImportStage, Laboratory, MeasureStage, PriceList, Stage, StagePrice,
+    StageResult, StageStart,
 };
 pub use fit::{Fitted, Job, Origin, StartFrom, Workshop, fit};
 pub use illustration::{Illustration, IllustrationParams, illustrate};

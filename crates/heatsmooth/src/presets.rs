@@ -24,6 +24,7 @@ const PRESETS: &[(&str, &str, &str)] = presets! {
         "cifar10-salman-ddn4";
     "adversarial": "cifar10-paper" "cifar10-salman";
     "reproduce-cifar10": "quick" "paper";
+    "reproduce-imagenet": "quick" "paper";
     "reproduce": "demo";
 };
 

@@ -116,7 +116,7 @@ pub struct Registry {
 const ABOUT_CLASSES: [&str; 4] = ["lbound", "calibrate", "clever", "ddn"];
 
 /// Costs of a training pass and of an attack's step, in forward passes.
-const TRAIN: f64 = 5.0;
+pub(crate) const TRAIN: f64 = 5.0;
 const ATTACK: f64 = 2.5;
 
 impl Registry {

@@ -1,7 +1,7 @@
 //! Experiments from TOML.
 //!
-//! `title`, `data`, `sigma` and `images` say what it is about. `[[models]]` are
-//! made in order: `name`, `method`, `arch` (and `normalise`) or `from`, a
+//! `title`, `data`, `sigma`, `images` and `skip` say what it is about. `[[models]]` are
+//! made in order: `name`, `method`, `arch` (and `normalise`) or `from`, `optional`, a
 //! `preset`, and settings of the method and of its training. `[[measurements]]`
 //! are then taken in order of each of `models` (all, if none are named): `what`,
 //! `log`, `reference`, `images`, and settings of the measurement; those under
@@ -28,8 +28,10 @@ settings! {
         data: Option<String> = None,
         /// Noise level of everything.
         sigma: Option<f64> = None,
-        /// Measure on the first so many test images [default: all].
+        /// Measure on so many test images [default: all].
         images: Option<u64> = None,
+        /// Every so many-th test image.
+        skip: u64 = 1,
     }
 }
 
@@ -48,6 +50,8 @@ settings! {
         normalise: Option<String> = None,
         /// The model of an earlier stage.
         from: Option<String> = None,
+        /// Left out, with all that is measured of it, unless its weights are given.
+        optional: bool = false,
     }
 }
 
@@ -56,7 +60,7 @@ settings! {
     pub struct MeasurePart {
         /// The measurement or attack.
         what: String = String::new(),
-        /// Name of the log [default: what-model].
+        /// Name of the log [default: what]; of several models, theirs follow.
         log: Option<String> = None,
         /// The model compared with.
         reference: Option<String> = None,
@@ -93,6 +97,8 @@ impl Experiment {
             },
             sigma,
             images: about.images,
+            skip: about.skip,
+            input: None,
             stages,
         })
     }
@@ -161,6 +167,7 @@ fn model(
         start,
         values: own_values,
         training,
+        optional: part.optional,
     })
 }
 
@@ -200,6 +207,7 @@ fn measurement(
         Some(models) => models.contains(name),
         None => true,
     });
+    let several = models.as_ref().is_none_or(|models| models.len() > 1);
     Ok(wanted
         .map(|(model, method)| {
             let mut values = shared.clone();
@@ -207,7 +215,10 @@ fn measurement(
                 true => stochastic.clone(),
                 false => deterministic.clone(),
             });
-            let log = part.log.clone();
+            let log = part.log.as_ref().map(|log| match several {
+                true => format!("{log}-{model}"),
+                false => log.clone(),
+            });
             Stage::Measure(MeasureStage {
                 model: model.clone(),
                 what: part.what.clone(),
@@ -231,6 +242,8 @@ mod tests {
             ("reproduce", "demo", 5 + 3 * 5 + 2 + 1 + 5 + 4),
             ("reproduce-cifar10", "quick", 5 + 3 * 4 + 1 + 4),
             ("reproduce-cifar10", "paper", 4 + 3 * 4 + 1 + 4),
+            ("reproduce-imagenet", "quick", 5 + 3 * 5 + 2 + 2 * 5),
+            ("reproduce-imagenet", "paper", 5 + 3 * 5 + 2 + 2 * 5),
         ] {
             let experiment = Experiment::shipped(what, name, &registry).unwrap();
             assert_eq!(experiment.stages.len(), stages, "{name}");
