@@ -7,7 +7,10 @@ use std::time::Instant;
 use heatsmooth_data::{Loader, LoaderOptions, OpenOptions, Split, open};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let words: Vec<String> = std::env::args().skip(1).filter(|w| !w.starts_with("--")).collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|w| !w.starts_with("--"))
+        .collect();
     let [data, split, threads] = &words[..] else {
         println!("give a data set, a split and a number of threads");
         return Ok(());
@@ -29,6 +32,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         loader.recycle(batch);
     }
     let seconds = start.elapsed().as_secs_f64();
-    println!("{:.1} images/s ({images} images, {sum:.3})", images as f64 / seconds);
+    println!(
+        "{:.1} images/s ({images} images, {sum:.3})",
+        images as f64 / seconds
+    );
     Ok(())
 }

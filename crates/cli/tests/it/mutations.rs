@@ -145,6 +145,7 @@ fn opens(file: &Path) -> bool {
     let options = OpenOptions {
         root: None,
         view: View::for_shape(Shape::new(2, 2, 1)),
+        ..OpenOptions::default()
     };
     let Ok(dataset) = open(file.to_str().unwrap(), Split::Train, &options) else {
         return false;
