@@ -78,6 +78,8 @@ class Smooth:
         if is_module(self.base_classifier):
             from . import torch as hs_torch
 
+            # As Cohen's class does: what votes is the network that answers.
+            self.base_classifier.eval()
             shape = hs_torch.shape_of_image(x)
             model, engine = hs_torch.for_voting(self.base_classifier, shape, x, self.native)
         elif isinstance(self.base_classifier, Model):

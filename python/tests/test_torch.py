@@ -270,6 +270,10 @@ def test_smooth_is_cohens_class(trained, digits):
         assert label == labels[0] and 0.1 < radius < 1.0
         assert smoothed.predict(x, 200, 0.001, 100) == labels[0]
         assert isinstance(smoothed.model, hst.TorchModel) == (native is False)
+    # Scripts written for Cohen's class give the module as they loaded it.
+    smoothed = hs.Smooth(copy.deepcopy(trained).train(), 10, SIGMA)
+    assert smoothed.certify(x, 100, 1000, 0.001, 400)[0] == labels[0]
+    assert not smoothed.base_classifier.training
     assert hs.Smooth.ABSTAIN == -1
     # Noise that drowns every picture: nothing is certified.
     assert hs.Smooth(trained, 10, 20.0, noise="float").certify(x, 50, 100, 1e-6, 50) == (-1, 0.0)
