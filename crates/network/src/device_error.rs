@@ -27,6 +27,16 @@ pub enum DeviceError {
         /// Its name for the network.
         network: String,
     },
+    /// A node that the device cannot evaluate.
+    #[error("{device} cannot evaluate node `{node}` ({op})")]
+    Operator {
+        /// The device's name.
+        device: String,
+        /// The node's name.
+        node: String,
+        /// Its operator.
+        op: &'static str,
+    },
     /// The device has no room.
     #[error("{device} is out of memory: {reason}")]
     OutOfMemory {
@@ -64,6 +74,7 @@ impl DeviceError {
                 "start the run again, on any number of ranks: it goes on from the last checkpoint"
                     .into(),
             ),
+            Self::Operator { .. } => Some("take the CPU".into()),
             Self::OutOfMemory { .. } => Some("take a smaller batch, or another device".into()),
             Self::Failed { .. } => {
                 Some("what was written is kept; run again, or take another device".into())
@@ -72,11 +83,10 @@ impl DeviceError {
     }
 
     /// Refuses what is not `expected` values long.
-    pub(crate) fn length(
-        what: &'static str,
-        expected: usize,
-        got: usize,
-    ) -> Result<(), DeviceError> {
+    ///
+    /// # Errors
+    /// If the lengths differ.
+    pub fn length(what: &'static str, expected: usize, got: usize) -> Result<(), DeviceError> {
         if expected == got {
             return Ok(());
         }

@@ -89,7 +89,10 @@ impl From<Graph> for Vec<Node> {
 
 impl Graph {
     /// How many images these pixels are.
-    pub(crate) fn count_images(&self, pixels: &[f32]) -> Result<usize, DeviceError> {
+    ///
+    /// # Errors
+    /// If they are not whole images.
+    pub fn count_images(&self, pixels: &[f32]) -> Result<usize, DeviceError> {
         let len = self.input().len();
         let count = pixels.len() / len;
         DeviceError::length("pixels", count * len, pixels.len())?;

@@ -50,6 +50,7 @@ mod noise;
 mod op;
 mod optimiser;
 mod parameters;
+mod precision;
 mod rearrange;
 mod reference;
 mod summary;
@@ -72,6 +73,7 @@ pub use noise::{Distribution, GridNoise, Noise, NoiseKind, NoisyImage, Purpose, 
 pub use op::Op;
 pub use optimiser::{SgdStep, TrainingState};
 pub use parameters::{HostGradients, ParameterSpec, Parameters, Role};
+pub use precision::Precision;
 pub use rearrange::{Rearrange, Runs, Walk};
 pub use reference::{Reference, ReferenceTape};
 pub use summary::Summary;

@@ -71,7 +71,10 @@ impl<'a> NoisyImage<'a> {
     }
 
     /// Copies of all images of a batch, each of which must have this shape.
-    pub(crate) fn count_all(batch: &[Self], shape: Shape) -> Result<usize, DeviceError> {
+    ///
+    /// # Errors
+    /// If an image has another shape.
+    pub fn count_all(batch: &[Self], shape: Shape) -> Result<usize, DeviceError> {
         let wrong = batch.iter().find(|noisy| noisy.pixels.len() != shape.len());
         let got = wrong.map_or(shape.len(), |noisy| noisy.pixels.len());
         DeviceError::length("an image", shape.len(), got)?;

@@ -11,7 +11,7 @@ use crate::model::Model;
 use crate::noise::{Noise, NoisyImage};
 use crate::op::Op;
 use crate::optimiser::{SgdStep, TrainingState};
-use crate::parameters::Parameters;
+use crate::parameters::{HostGradients, Parameters};
 
 /// Which statistics batch norms use. Always said, never implied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,27 @@ pub trait Executor: Classify + Send {
     /// # Errors
     /// A device without room for them.
     fn gradients(&self) -> Result<Gradients, DeviceError>;
+
+    /// A copy of gradients in host memory.
+    ///
+    /// # Errors
+    /// A device that fails; gradients of another executor.
+    fn read_gradients(&self, gradients: &Gradients) -> Result<HostGradients, DeviceError> {
+        gradients.of().cloned()
+    }
+
+    /// Puts values from host memory in the place of gradients.
+    ///
+    /// # Errors
+    /// As [`Executor::read_gradients`].
+    fn write_gradients(
+        &self,
+        values: HostGradients,
+        gradients: &mut Gradients,
+    ) -> Result<(), DeviceError> {
+        *gradients.of_mut()? = values;
+        Ok(())
+    }
 
     /// Moves the running statistics towards those of a train-mode pass; does
     /// nothing for a tape of a pass that used the running ones.

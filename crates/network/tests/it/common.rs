@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
-use network::{Graph, Model, ModelInfo, Role};
+use network::{Cpu, Executor, Graph, Model, ModelInfo, Role};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// A pool of this many threads.
 pub fn pool(threads: usize) -> Arc<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
     Arc::new(pool.expect("threads"))
+}
+
+/// The executor that the verbs are tested on. `crates/gpu` runs the same tests on
+/// another.
+pub fn executor(model: &Model) -> Box<dyn Executor> {
+    Box::new(Cpu::new(model, pool(2)))
 }
 
 /// Numbers in [0, 1].

@@ -2,11 +2,12 @@
 
 mod architectures;
 mod common;
-mod cpu_training;
 mod fold;
 mod gradients;
 mod noisy;
 mod optimiser;
 mod pytorch;
 mod refusals;
+mod threads;
 mod tokens;
+mod verbs;

@@ -1,11 +1,11 @@
 //! Steps of the optimiser by hand, and what belongs to its state.
 
 use network::{
-    Cpu, Executor, Gradients, Graph, GraphBuilder, HostGradients, Model, Op, Parameters, Reference,
+    Executor, Gradients, Graph, GraphBuilder, HostGradients, Model, Op, Parameters, Reference,
     SgdStep, Shape,
 };
 
-use crate::common::pool;
+use crate::common::executor;
 
 /// `z = W x + b` behind a batch norm: one parameter of every role.
 fn graph() -> Graph {
@@ -42,19 +42,24 @@ fn model() -> Model {
 
 /// Of norm 5: 3 on a weight, 4 on the bias.
 fn gradients(network: &dyn Executor) -> Gradients {
+    with(network, |own| {
+        own.get_mut(4)[0] = 3.0;
+        own.get_mut(5)[0] = 4.0;
+    })
+}
+
+/// Gradients of 0 with a change.
+fn with(network: &dyn Executor, change: impl FnOnce(&mut HostGradients)) -> Gradients {
     let mut gradients = network.gradients().unwrap();
-    let own: &mut HostGradients = gradients.of_mut().unwrap();
-    own.get_mut(4)[0] = 3.0;
-    own.get_mut(5)[0] = 4.0;
+    let mut own = HostGradients::zeros(network.graph());
+    change(&mut own);
+    network.write_gradients(own, &mut gradients).unwrap();
     gradients
 }
 
 fn executors() -> [Box<dyn Executor>; 2] {
     let model = model();
-    [
-        Box::new(Cpu::new(&model, pool(2))),
-        Box::new(Reference::<f64>::new(&model)),
-    ]
+    [executor(&model), Box::new(Reference::<f64>::new(&model))]
 }
 
 fn assert_close(got: &[f32], want: &[f32]) {
@@ -89,8 +94,8 @@ fn two_steps_with_momentum_decay_and_clipping() {
         assert_close(state.parameters.get(5), &[2.8]);
 
         // They are 0 again, and taken up anew.
-        let own: &HostGradients = gradients.of().unwrap();
-        assert_eq!(own, &HostGradients::zeros(network.graph()));
+        let own = network.read_gradients(&gradients).unwrap();
+        assert_eq!(own, HostGradients::zeros(network.graph()));
         gradients = self::gradients(&*network);
         network.optimise(&step, &mut gradients).unwrap();
         let state = network.state().unwrap();
@@ -137,14 +142,12 @@ fn a_norm_that_is_not_finite_moves_nothing() {
     for mut network in executors() {
         for value in [f32::NAN, f32::INFINITY] {
             let before = network.state().unwrap();
-            let mut gradients = gradients(&*network);
-            let own: &mut HostGradients = gradients.of_mut().unwrap();
-            own.get_mut(0)[1] = value;
+            let mut gradients = with(&*network, |own| own.get_mut(0)[1] = value);
             let norm = network.optimise(&step, &mut gradients).unwrap();
             assert!(!norm.is_finite());
             assert_eq!(network.state().unwrap(), before);
-            let own: &HostGradients = gradients.of().unwrap();
-            assert_eq!(own, &HostGradients::zeros(network.graph()));
+            let own = network.read_gradients(&gradients).unwrap();
+            assert_eq!(own, HostGradients::zeros(network.graph()));
         }
     }
 }

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use network::{
-    Cpu, Executor, Graph, GraphBuilder, HostGradients, Mode, Model, Op, Parameters, Reference,
-    Shape, Window,
+    Executor, Graph, GraphBuilder, Mode, Model, Op, Parameters, Reference, Shape, Window,
 };
 use serde::Deserialize;
 
-use crate::common::pool;
+use crate::common::executor;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -88,7 +87,7 @@ fn close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
-fn agrees<N: Executor>(make: impl Fn(&Model) -> N, tolerance: f32) {
+fn agrees(make: impl Fn(&Model) -> Box<dyn Executor>, tolerance: f32) {
     let golden: Golden = serde_json::from_str(include_str!("../goldens/residual.json")).unwrap();
     let graph = graph();
     let values = graph.parameters().iter();
@@ -108,7 +107,7 @@ fn agrees<N: Executor>(make: impl Fn(&Model) -> N, tolerance: f32) {
         network
             .parameter_gradient(&tape, &golden.cotangent, &mut gradients)
             .unwrap();
-        let gradients: &HostGradients = gradients.of().unwrap();
+        let gradients = network.read_gradients(&gradients).unwrap();
         for (spec, gradient) in model.graph.parameters().iter().zip(gradients.iter()) {
             if spec.role.trainable() {
                 close(&spec.name, gradient, &pass.gradients[&spec.name], tolerance);
@@ -134,15 +133,15 @@ fn agrees<N: Executor>(make: impl Fn(&Model) -> N, tolerance: f32) {
 
 #[test]
 fn reference_in_f64() {
-    agrees(Reference::<f64>::new, 1e-6);
+    agrees(|model| Box::new(Reference::<f64>::new(model)), 1e-6);
 }
 
 #[test]
-fn on_the_cpu() {
-    agrees(|model| Cpu::new(model, pool(2)), 1e-5);
+fn on_the_device() {
+    agrees(executor, 1e-5);
 }
 
 #[test]
 fn reference_in_f32() {
-    agrees(Reference::<f32>::new, 1e-5);
+    agrees(|model| Box::new(Reference::<f32>::new(model)), 1e-5);
 }

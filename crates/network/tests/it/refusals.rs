@@ -4,11 +4,11 @@ use std::fmt::Debug;
 
 use network::architecture::{Task, build};
 use network::{
-    Cpu, DeviceError, Executor, Gradients, Graph, GraphBuilder, GraphError, Mode, Model, ModelInfo,
+    DeviceError, Executor, Gradients, Graph, GraphBuilder, GraphError, Mode, Model, ModelInfo,
     Node, Noise, NoisyImage, Op, ParameterSpec, Purpose, Reference, Role, SgdStep, Shape, Tape,
 };
 
-use crate::common::{model, pool};
+use crate::common::{executor, model};
 
 const SHAPE: Shape = Shape {
     height: 2,
@@ -20,7 +20,7 @@ const CLASSES: usize = 3;
 fn executors() -> [Box<dyn Executor>; 3] {
     let model = model(build("mlp", &Task::new(SHAPE, CLASSES)).unwrap());
     [
-        Box::new(Cpu::new(&model, pool(2))),
+        executor(&model),
         Box::new(Reference::<f32>::new(&model)),
         Box::new(Reference::<f64>::new(&model)),
     ]

@@ -1,5 +1,5 @@
 //! Layer norms, attention and rearranging: central differences of the oracle, and the
-//! CPU's verbs against it.
+//! device's verbs against it.
 
 use network::{
     Activation, Classify, Cpu, Graph, GraphBuilder, GraphError, Node, NodeId, Op, Rearrange,
@@ -7,7 +7,7 @@ use network::{
 };
 
 use crate::common::{model, pixels, pool};
-use crate::{cpu_training, gradients};
+use crate::{gradients, verbs};
 
 fn linear(out_channels: usize) -> Op {
     Op::Conv {
@@ -207,11 +207,11 @@ fn gradients_of_norms_and_softmax() {
             };
             let graph = gradients::around(op.clone());
             gradients::check(&format!("{op:?}"), graph.clone(), 2);
-            cpu_training::check(&format!("{op:?}"), graph, 3);
+            verbs::check(&format!("{op:?}"), graph, 3);
         }
     }
     gradients::check("softmax", gradients::around(Op::Softmax), 2);
-    cpu_training::check("softmax", gradients::around(Op::Softmax), 3);
+    verbs::check("softmax", gradients::around(Op::Softmax), 3);
 }
 
 /// Sums and products that spread the second input along each axis, computed or not.
@@ -253,15 +253,15 @@ fn spreading() {
             let name = format!("{op:?} {height}x{width}x{channels}");
             let graph = g.build().unwrap();
             gradients::check(&name, graph.clone(), 2);
-            cpu_training::check(&name, graph, 3);
+            verbs::check(&name, graph, 3);
         }
     }
 }
 
 #[test]
-fn cpu_agrees_with_the_reference() {
+fn agrees_with_the_reference() {
     for images in [1, 3, 20] {
-        cpu_training::check("transformer", transformer(), images);
+        verbs::check("transformer", transformer(), images);
     }
 }
 
