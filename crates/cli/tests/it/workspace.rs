@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Crate to the crates of ours that it may use; tests may use more.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("settings", &[]),
     ("kernels", &[]),
     ("record", &[]),
     ("data", &["kernels", "settings"]),
     ("network", &["kernels"]),
     ("exchange", &["network"]),
+    ("gpu", &["network"]),
     ("attack", &["network", "settings"]),
     ("certify", &["network", "record", "settings"]),
     (
@@ -21,8 +22,8 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     (
         "library",
         &[
-            "attack", "certify", "data", "exchange", "network", "record", "report", "settings",
-            "train",
+            "attack", "certify", "data", "exchange", "gpu", "network", "record", "report",
+            "settings", "train",
         ],
     ),
     ("cli", &["library"]),
