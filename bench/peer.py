@@ -23,10 +23,11 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import torchvision
 from torch._functorch import config as functorch
 
 # Side of an image and number of classes.
-TASKS = {"resnet50": (224, 1000)}
+TASKS = dict.fromkeys(["resnet50", "vit_b_16", "convnext_tiny"], (224, 1000))
 
 
 class ShiftNorm(nn.Module):
@@ -176,6 +177,8 @@ def network(arch):
         "resnet34-cifar": lambda: Paper(classes),
         "resnet34-wide-cifar": lambda: Wide((3, 4, 6, 3), classes, True, False),
         "resnet50": lambda: Wide((3, 4, 6, 3), classes, False, True),
+        "vit_b_16": lambda: torchvision.models.vit_b_16(num_classes=classes),
+        "convnext_tiny": lambda: torchvision.models.convnext_tiny(num_classes=classes),
     }[arch]()
 
 

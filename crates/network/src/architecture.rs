@@ -4,8 +4,13 @@
 //! public weights fit without renaming.
 
 mod cifar;
+mod convnext;
 mod small;
+mod swin;
+mod tokens;
 mod torchvision;
+mod vit;
+mod wide;
 
 use kernels::geometry::{Shape, Window};
 
@@ -17,6 +22,14 @@ pub const ARCHITECTURES: &[(&str, &str)] = &[
     ("mlp", "two hidden layers of 128 and 64 units"),
     ("smallcnn", "three 3x3 convolutions, for small images"),
     (
+        "smallvit",
+        "a transformer of three layers on patches of 2x2, for small images",
+    ),
+    (
+        "smallconvnext",
+        "ConvNeXt of two stages of two blocks, for small images",
+    ),
+    (
         "resnet20-cifar",
         "He et al., 0.27 M parameters, 41 M MACs at 32x32",
     ),
@@ -24,6 +37,10 @@ pub const ARCHITECTURES: &[(&str, &str)] = &[
     ("resnet44-cifar", "He et al., 0.66 M parameters, 97 M MACs"),
     ("resnet56-cifar", "He et al., 0.85 M parameters, 126 M MACs"),
     ("resnet110-cifar", "He et al., 1.7 M parameters, 253 M MACs"),
+    (
+        "resnet110-cifar-projection",
+        "the same with 1x1 convolutions as shortcuts, of Cohen et al. and Salman et al.",
+    ),
     (
         "resnet34-cifar",
         "the paper's, 0.49 M parameters, 72 M MACs",
@@ -39,6 +56,17 @@ pub const ARCHITECTURES: &[(&str, &str)] = &[
     ("resnet18", "torchvision's, 11.7 M parameters"),
     ("resnet34", "torchvision's, 21.8 M parameters"),
     ("resnet50", "torchvision's (v1.5), 25.6 M parameters"),
+    (
+        "wide_resnet28_10",
+        "RobustBench's, for 32x32, 36.5 M parameters",
+    ),
+    ("convnext_tiny", "torchvision's, 28.6 M parameters"),
+    ("vit_b_16", "torchvision's, at 224x224 86.6 M parameters"),
+    (
+        "vit_tiny_patch16_224",
+        "timm's, at 224x224 5.7 M parameters",
+    ),
+    ("swin_t", "torchvision's, for 224x224, 28.3 M parameters"),
 ];
 
 /// What a built-in network is made for.
@@ -116,17 +144,25 @@ pub fn build(name: &str, task: &Task) -> Result<Graph, ArchitectureError> {
     let mut builder = match name {
         "mlp" => small::mlp(task),
         "smallcnn" => small::smallcnn(task),
+        "smallvit" => vit::vit(task, &vit::SMALL, vit::Names::Timm),
+        "smallconvnext" => convnext::convnext(task, 2, &[2, 2], 32),
         "resnet20-cifar" => cifar::option_a(task, 3),
         "resnet32-cifar" => cifar::option_a(task, 5),
         "resnet44-cifar" => cifar::option_a(task, 7),
         "resnet56-cifar" => cifar::option_a(task, 9),
         "resnet110-cifar" => cifar::option_a(task, 18),
+        "resnet110-cifar-projection" => cifar::projection(task, 18),
         "resnet34-cifar" => cifar::paper(task),
         "resnet18-wide-cifar" => torchvision::basic(task, [2, 2, 2, 2], torchvision::Stem::Small),
         "resnet34-wide-cifar" => torchvision::basic(task, [3, 4, 6, 3], torchvision::Stem::Small),
         "resnet18" => torchvision::basic(task, [2, 2, 2, 2], torchvision::Stem::ImageNet),
         "resnet34" => torchvision::basic(task, [3, 4, 6, 3], torchvision::Stem::ImageNet),
         "resnet50" => torchvision::bottleneck(task, [3, 4, 6, 3]),
+        "wide_resnet28_10" => wide::wide(task, 4, 10),
+        "convnext_tiny" => convnext::convnext(task, 4, &[3, 3, 9, 3], 96),
+        "vit_b_16" => vit::vit(task, &vit::BASE, vit::Names::Torchvision),
+        "vit_tiny_patch16_224" => vit::vit(task, &vit::TINY, vit::Names::Timm),
+        "swin_t" => swin::swin(task, [2, 2, 6, 2], 96, 3),
         _ => return Err(ArchitectureError::Unknown(name.into())),
     };
     if let Some((mean, std)) = &task.values {

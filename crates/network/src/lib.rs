@@ -64,7 +64,7 @@ pub use device_error::DeviceError;
 pub use file::FileError;
 pub use fold::fold_batch_norms;
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId};
-pub use init::initialise;
+pub use init::{initialise, window_mask};
 pub use kernels::geometry::{ConvShape, Padding, Shape, Window};
 pub use kernels::images::Images;
 pub use kernels::isa::Isa;

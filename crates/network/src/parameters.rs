@@ -26,6 +26,9 @@ pub enum Role {
     Width,
     /// A class token or position embedding: trained, starts small.
     Embedding,
+    /// Which tokens of a rolled window do not see each other, of `rows x columns`
+    /// windows with all pairs of tokens each; not trained.
+    Mask,
     /// Anything else that is kept but not trained.
     Constant,
 }
@@ -35,7 +38,7 @@ impl Role {
     pub fn trainable(self) -> bool {
         !matches!(
             self,
-            Role::RunningMean | Role::RunningVariance | Role::Width | Role::Constant
+            Role::RunningMean | Role::RunningVariance | Role::Width | Role::Mask | Role::Constant
         )
     }
 }

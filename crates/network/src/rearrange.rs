@@ -90,7 +90,7 @@ impl Rearrange {
         let outer = Walk {
             count: walk.count / inner,
             steps: (walk.steps.iter().zip(&self.sizes))
-                .map(|(step, size)| step * inner % size)
+                .map(|(step, size)| step * inner % size.max(&1))
                 .collect(),
         };
         walk.count = inner;
@@ -103,6 +103,7 @@ impl Rearrange {
     pub fn sliced(mut self, axis: usize, start: usize, count: usize, step: usize) -> Self {
         let walk = &mut self.axes[axis];
         for (d, size) in self.sizes.iter().enumerate() {
+            let size = (*size).max(1);
             self.starts[d] = (self.starts[d] + start % size * walk.steps[d]) % size;
             walk.steps[d] = step % size * walk.steps[d] % size;
         }

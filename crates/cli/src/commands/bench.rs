@@ -40,11 +40,13 @@ pub const ENTRY: Entry = Entry {
 
 /// Architecture, side of an image, classes, images in a batch, and whether the
 /// training verbs are measured by default.
-const NETWORKS: [(&str, usize, usize, usize, bool); 4] = [
+const NETWORKS: [(&str, usize, usize, usize, bool); 6] = [
     ("resnet20-cifar", 32, 10, 128, true),
     ("resnet34-cifar", 32, 10, 128, true),
     ("resnet34-wide-cifar", 32, 10, 64, false),
     ("resnet50", 224, 1000, 16, false),
+    ("convnext_tiny", 224, 1000, 8, false),
+    ("vit_b_16", 224, 1000, 8, false),
 ];
 
 fn command_line(command: Command) -> Command {
@@ -59,7 +61,7 @@ fn command_line(command: Command) -> Command {
         .about("Forwards, train steps, heat steps and attack steps per second on this machine")
         .arg(several(
             "arch",
-            "Architecture; may be given several times [default: the four that are compared with \
+            "Architecture; may be given several times [default: the six that are compared with \
              other engines]",
         ))
         .arg(

@@ -36,6 +36,16 @@ fn basic_block(
 /// He et al. 2016, section 4.2, with `6 * blocks + 2` layers and option A
 /// shortcuts: every second pixel, new channels zero, half of them on each side.
 pub(super) fn option_a(task: &Task, blocks: usize) -> GraphBuilder {
+    residual(task, blocks, false)
+}
+
+/// The same with a 1x1 convolution and a batch norm as shortcuts where the size
+/// changes, as in the code of Cohen et al. 2019.
+pub(super) fn projection(task: &Task, blocks: usize) -> GraphBuilder {
+    residual(task, blocks, true)
+}
+
+fn residual(task: &Task, blocks: usize, projected: bool) -> GraphBuilder {
     let mut graph = task.start();
     graph.then("conv1", conv(16, 3, 1));
     graph.then("bn1", BATCH_NORM);
@@ -53,6 +63,11 @@ pub(super) fn option_a(task: &Task, blocks: usize) -> GraphBuilder {
                     if stride == 1 {
                         return x;
                     }
+                    if projected {
+                        let project = conv(channels, 1, stride);
+                        let project = graph.add(format!("{name}.downsample.0"), project, &[x]);
+                        return graph.add(format!("{name}.downsample.1"), BATCH_NORM, &[project]);
+                    }
                     let subsample = Op::Subsample { stride: [2, 2] };
                     let pad = Op::Pad {
                         padding: Padding::default(),
@@ -66,8 +81,9 @@ pub(super) fn option_a(task: &Task, blocks: usize) -> GraphBuilder {
     }
     graph.then("average", Op::GlobalAveragePool);
     let bias = true;
+    let head = if projected { "fc" } else { "linear" };
     graph.then(
-        "linear",
+        head,
         Op::Linear {
             out_features: task.classes,
             bias,

@@ -26,6 +26,12 @@ fn parameter_counts_are_the_published_ones() {
         ("resnet18", imagenet(), 11_689_512),
         ("resnet34", imagenet(), 21_797_672),
         ("resnet50", imagenet(), 25_557_032),
+        ("resnet110-cifar-projection", cifar(), 1_730_714),
+        ("wide_resnet28_10", cifar(), 36_479_194),
+        ("convnext_tiny", imagenet(), 28_589_128),
+        ("vit_b_16", imagenet(), 86_567_656),
+        ("vit_tiny_patch16_224", imagenet(), 5_717_416),
+        ("swin_t", imagenet(), 28_288_354),
     ] {
         let graph = build(name, &task).unwrap();
         assert_eq!(graph.parameter_count(), parameters, "{name}");
@@ -43,6 +49,8 @@ fn mac_counts_are_the_published_ones() {
         ("resnet18", imagenet(), 1814.0),
         ("resnet34", imagenet(), 3663.0),
         ("resnet50", imagenet(), 4089.0),
+        ("convnext_tiny", imagenet(), 4456.0),
+        ("vit_b_16", imagenet(), 17564.0),
     ] {
         let macs = build(name, &task).unwrap().macs() as f64 / 1e6;
         assert!((macs / millions - 1.0).abs() < 0.003, "{name}: {macs}");
@@ -64,7 +72,11 @@ fn the_papers_network_has_half_a_million_parameters() {
 #[test]
 fn every_architecture_builds_on_its_usual_images() {
     for (name, _) in ARCHITECTURES {
-        let graph = build(name, &cifar()).unwrap();
+        let task = match *name {
+            "swin_t" => Task::new(imagenet().input, 10),
+            _ => cifar(),
+        };
+        let graph = build(name, &task).unwrap();
         assert_eq!(graph.classes(), 10, "{name}");
         let text = serde_json::to_string(&graph).unwrap();
         assert_eq!(serde_json::from_str::<Graph>(&text).unwrap(), graph);

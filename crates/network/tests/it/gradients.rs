@@ -28,7 +28,7 @@ fn network(graph: Graph) -> Reference<f64> {
         let draws = normal(100 + i as u32, values.len());
         for (v, z) in values.iter_mut().zip(draws) {
             match role {
-                Role::Weight => {}
+                Role::Weight | Role::Mask => {}
                 Role::Constant => *v = 0.1 * z as f32,
                 Role::RunningVariance => *v = 1.0 + 0.5 * z.tanh() as f32,
                 Role::Width => *v = 0.5 + 0.4 * z.tanh() as f32,
