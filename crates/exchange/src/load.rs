@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use network::architecture::{Task, build};
+use network::architecture::{ARCHITECTURES, Task, build};
 use network::file::{self, FileError, read_bytes};
 use network::{Model, ModelInfo, Shape};
 
@@ -134,8 +134,22 @@ fn fill(
             tensors: state_dict.len(),
         });
     };
+    // ResNets for CIFAR-10 come with two kinds of shortcuts.
+    let projected = format!("{name}-projection");
+    let known = ARCHITECTURES.iter().any(|(name, _)| *name == projected);
+    let has = |part: &str| state_dict.keys().any(|key| key.ends_with(part));
+    let name = match known && (has("downsample.0.weight") || has("shortcut.0.weight")) {
+        true => &projected,
+        false => name,
+    };
     let graph = build(name, task)?;
-    let (parameters, report) = assign(state_dict, &graph, options.prefix.as_deref())?;
+    let (parameters, mut report) = assign(state_dict, &graph, options.prefix.as_deref())?;
+    let behind = |(_, file): &(String, String)| file.starts_with("1.");
+    if task.normalise.is_none() && report.matched.first().is_some_and(behind) {
+        let note = "the network was saved behind another layer, which may normalise its input: \
+                    say how, as this is no part of the file";
+        report.notes.push(note.into());
+    }
     let info = ModelInfo {
         architecture: Some(name.clone()),
         method: Some("imported".into()),

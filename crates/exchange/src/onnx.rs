@@ -79,50 +79,27 @@ impl OnnxError {
             Self::OpenInput { .. } => {
                 Some("give the input shape: height, width and channels of one image")
             }
-            Self::Unsupported { op, .. } if TRANSFORMERS.contains(&op.as_str()) => Some(
-                "this looks like a transformer (ViT, Swin, ConvNeXt, ...), which cannot be \
-                 imported; take a network of convolutions, such as ResNet, VGG, DenseNet, \
-                 MobileNet or EfficientNet",
-            ),
             Self::Unsupported { op, .. } if SIZES.contains(&op.as_str()) => Some(
                 "the network computes with its own sizes: export it with fixed ones (no \
-                 dynamic_axes) and simplify the file with `onnxsim IN.onnx OUT.onnx`",
+                 dynamic_axes or dynamic_shapes), or with torch's other exporter (dynamo=True \
+                 or False)",
             ),
             Self::Unsupported { .. } => Some(
                 "if the operator comes from post-processing, export the network up to its \
-                 logits; else take a network of convolutions, such as ResNet, VGG, DenseNet, \
-                 MobileNet or EfficientNet",
-            ),
-            Self::Node { op, .. } if ["Reshape", "Transpose"].contains(&op.as_str()) => Some(
-                "export the network with fixed sizes and simplify the file with `onnxsim IN.onnx \
-                 OUT.onnx`; channels that are shuffled (ShuffleNet) or attended to (ViT) cannot \
-                 be imported: take ResNet, VGG, DenseNet, MobileNet or EfficientNet",
+                 logits; else try torch's other exporter (dynamo=True or False), which may \
+                 write it otherwise",
             ),
             Self::Node { .. } => Some(
-                "export the network in evaluation mode with fixed sizes, and simplify the file \
-                 with `onnxsim IN.onnx OUT.onnx`",
+                "export the network in evaluation mode with fixed sizes (no dynamic_axes or \
+                 dynamic_shapes), or with torch's other exporter (dynamo=True or False)",
             ),
             _ => None,
         }
     }
 }
 
-/// Operators that only transformers and their kin need.
-const TRANSFORMERS: [&str; 8] = [
-    "LayerNormalization",
-    "SkipLayerNormalization",
-    "Attention",
-    "MultiHeadAttention",
-    "Einsum",
-    "Where",
-    "Sqrt",
-    "InstanceNormalization",
-];
-
 /// Operators by which a network computes sizes while it runs.
-const SIZES: [&str; 8] = [
-    "NonZero", "Range", "Loop", "If", "Expand", "Resize", "Tile", "Floor",
-];
+const SIZES: [&str; 7] = ["NonZero", "Range", "Loop", "If", "Resize", "Tile", "Floor"];
 
 /// Where the values of large models are: files beside the `.onnx` file.
 trait External {
@@ -208,12 +185,11 @@ mod tests {
             reason: "it cannot be followed".into(),
         };
         for (error, words) in [
-            (unsupported("LayerNormalization"), "transformer"),
-            (unsupported("Einsum"), "transformer"),
             (unsupported("Resize"), "no dynamic_axes"),
             (unsupported("TopK"), "up to its logits"),
-            (node("Reshape"), "ShuffleNet"),
-            (node("Conv"), "onnxsim"),
+            (unsupported("GridSample"), "other exporter"),
+            (node("Reshape"), "fixed sizes"),
+            (node("Conv"), "evaluation mode"),
             (
                 OnnxError::OpenInput { name: "x".into() },
                 "height, width and channels",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use network::{Graph, Op, ParameterSpec, Parameters, Role};
+use network::{Graph, Op, ParameterSpec, Parameters, Role, window_mask};
 
 use super::{ImportError, ImportReport, Mismatch};
 
@@ -37,12 +37,14 @@ fn canonical(name: &str) -> String {
     let mut parts: Vec<&str> = name
         .split('.')
         .filter(|part| !matches!(*part, "module" | "_orig_mod"))
-        .map(|part| {
-            if part == "shortcut" {
-                "downsample"
-            } else {
-                part
-            }
+        .map(|part| match part {
+            "shortcut" => "downsample",
+            // Attention's weights, and torchvision's first names of linear layers.
+            "in_proj_weight" => "in_proj.weight",
+            "in_proj_bias" => "in_proj.bias",
+            "linear_1" => "0",
+            "linear_2" => "3",
+            part => part,
         })
         .collect();
     if parts.len() == 3 && parts[..2] == ["head", "fc"] {
@@ -149,6 +151,8 @@ pub fn assign(
             .map(|(name, _)| name.as_str());
         match exact.or_else(|| names.get(canonical).copied()) {
             Some(name) => report.matched.push((spec.name.clone(), name.into())),
+            // Follows from the shape of the network.
+            None if spec.role == Role::Mask => {}
             None => report.missing.push(spec.name.clone()),
         }
     }
@@ -172,7 +176,14 @@ pub fn assign(
         });
     }
     let mut values = Vec::with_capacity(specs.len());
-    for (spec, (_, name)) in specs.iter().zip(&report.matched) {
+    let matched: HashMap<&str, &str> = (report.matched.iter())
+        .map(|(parameter, name)| (parameter.as_str(), name.as_str()))
+        .collect();
+    for spec in specs {
+        let Some(&name) = matched.get(spec.name.as_str()) else {
+            values.push(window_mask(&spec.shape));
+            continue;
+        };
         // Two parameters may share a tensor of the file.
         let tensor = &state_dict[name];
         check_values(name, spec.role, &tensor.values)?;

@@ -1,12 +1,16 @@
 //! From ONNX to a graph.
 
+mod arrange;
 mod attributes;
 mod elementwise;
 mod evaluate;
 mod express;
+mod facts;
 mod input;
 mod layers;
 mod layout;
+mod matrices;
+mod norms;
 mod pooling;
 mod shapes;
 mod site;
@@ -24,7 +28,6 @@ use prost::bytes::Bytes;
 use self::site::{Activation, Refusal, Site, Value};
 use self::sketch::{Sketch, SketchError};
 pub use self::supported::SUPPORTED;
-use self::view::View;
 use super::constant::Constant;
 use super::proto::{GraphProto, ModelProto, NodeProto};
 use super::write::{INFO, PRODUCER};
@@ -44,6 +47,8 @@ struct Importer<'a> {
     batch: usize,
     /// Elements that may still be copied or computed.
     budget: usize,
+    /// What is known about nodes that are part of a norm.
+    facts: HashMap<NodeId, facts::Fact>,
     notes: Vec<String>,
 }
 
@@ -69,6 +74,7 @@ pub(super) fn read(
         opset,
         batch,
         budget: 0,
+        facts: HashMap::new(),
         notes: vec![],
     };
     let values = &mut importer.values;
@@ -142,7 +148,7 @@ impl<'a> Importer<'a> {
             if !needed[index] {
                 continue;
             }
-            let value = self.express(index, node).map_err(|refusal| {
+            let values = self.express(index, node).map_err(|refusal| {
                 let name = node_name(node, index);
                 let op = match node.domain.as_deref() {
                     None | Some("" | "ai.onnx") => String::new(),
@@ -158,7 +164,7 @@ impl<'a> Importer<'a> {
                     },
                 }
             })?;
-            if let Some(output) = node.output.first() {
+            for (output, value) in node.output.iter().zip(values) {
                 self.values.insert(output, value);
             }
         }
@@ -201,36 +207,9 @@ impl<'a> Importer<'a> {
         self.sketch.shape(activation.node)
     }
 
-    /// ONNX's shape of a value, batch first.
+    /// ONNX's shape of a value.
     fn sizes(&self, activation: &Activation) -> Vec<usize> {
-        let mut sizes = vec![self.batch];
-        sizes.extend(activation.view.sizes(self.node_shape(activation)));
-        sizes
-    }
-
-    /// The node of a value that must be `N x C x H x W`.
-    fn image(&self, activation: &Activation) -> Result<NodeId, Refusal> {
-        let shape = self.node_shape(activation);
-        if activation.view.is(&View::nchw(), shape) {
-            return Ok(activation.node);
-        }
-        Err(format!("wants N x C x H x W, got {:?}", self.sizes(activation)).into())
-    }
-
-    /// The node of a value that must be `N x K`, flattened in PyTorch's order
-    /// if it is not a vector yet; and where that differs from the value's own
-    /// order, the place of each element in it.
-    fn vector(
-        &mut self,
-        name: &str,
-        activation: &Activation,
-    ) -> Result<(NodeId, Option<Vec<usize>>), Refusal> {
-        let shape = self.node_shape(activation);
-        let [axes] = &activation.view.0[..] else {
-            return Err(format!("wants N x K, got {:?}", self.sizes(activation)).into());
-        };
-        let order = View::order(shape, axes);
-        Ok((self.sketch.flatten(name, activation.node)?, order))
+        activation.view.sizes()
     }
 
     fn finish(
@@ -245,21 +224,21 @@ impl<'a> Importer<'a> {
             None => return Err(fail("is made by no node".into()).into()),
         };
         let sizes = self.sizes(&activation);
-        let node = if self.node_shape(&activation).pixels() == 1 {
+        let shape = self.node_shape(&activation);
+        let node = if shape.pixels() == 1 && activation.view.covers(shape.len()) {
             activation.node
         } else {
-            match self.vector("output", &activation) {
-                Ok((node, None)) => node,
-                _ => return Err(fail(format!("is {sizes:?} instead of N x classes")).into()),
-            }
+            let vector = self.vector("output", &activation);
+            let wrong = |_| fail(format!("is {sizes:?} instead of N x classes"));
+            vector.map_err(wrong)?
         };
         if node == 0 {
             return Err(fail("is the image itself".into()).into());
         }
         let (graph, parameters) = self.sketch.finish(node).map_err(|error| match error {
-            SketchError::Erf(node) => OnnxError::Unsupported {
+            SketchError::Part(node, op) => OnnxError::Unsupported {
                 node,
-                op: "Erf".into(),
+                op: op.into(),
             },
             SketchError::Graph(error) => OnnxError::Graph(error),
         })?;

@@ -69,7 +69,11 @@ fn wrapped_half_precision_weights_give_pytorchs_logits() {
         assert_logits(file, &options, "mlp.json");
         let report = load(&golden(file), &options).unwrap().report;
         assert_eq!(report.left_over, ["0.mean"]);
-        assert_eq!(report.notes, ["prefix `1.` removed from the names"]);
+        assert_eq!(report.notes[0], "prefix `1.` removed from the names");
+        assert!(
+            report.notes[1].contains("normalise its input"),
+            "{report:?}"
+        );
     }
 }
 
@@ -213,4 +217,87 @@ proptest! {
         let _ = pytorch::read(&bytes);
         let _ = safetensors::read(&bytes);
     }
+}
+
+/// Names of other people's weights: attention's, torchvision's older ones, and
+/// shortcuts of Cohen et al. behind their normalisation.
+#[test]
+fn networks_of_today_take_their_usual_names() {
+    let weights = |name: &str, task: &Task, rename: &dyn Fn(&str) -> String| -> StateDict {
+        let graph = build(name, task).unwrap();
+        let specs = graph.parameters().iter().enumerate();
+        let tensor = |(i, spec): (usize, &network::ParameterSpec)| {
+            let values = (0..spec.len())
+                .map(|k| ((i + k) % 7) as f32 / 7.0)
+                .collect();
+            let shape = spec.shape.clone();
+            (rename(&spec.name), Tensor { shape, values })
+        };
+        let kept = specs.filter(|(_, spec)| spec.role != network::Role::Mask);
+        kept.map(tensor).collect()
+    };
+    let small = Task::new(Shape::new(32, 32, 3), 10);
+    let vit = |name: &str| {
+        name.replace("in_proj.", "in_proj_")
+            .replace("mlp.0.", "mlp.linear_1.")
+            .replace("mlp.3.", "mlp.linear_2.")
+    };
+    let swin = Task::new(Shape::new(56, 56, 3), 10);
+    for (name, task, rename) in [
+        ("vit_b_16", &small, &vit as &dyn Fn(&str) -> String),
+        ("vit_tiny_patch16_224", &small, &|name: &str| {
+            format!("module.{name}")
+        }),
+        ("convnext_tiny", &small, &|name: &str| name.to_string()),
+        ("wide_resnet28_10", &small, &|name: &str| name.to_string()),
+        (
+            "swin_t",
+            &Task::new(Shape::new(224, 224, 3), 10),
+            &|name: &str| name.to_string(),
+        ),
+    ] {
+        let given = weights(name, task, rename);
+        let graph = build(name, task).unwrap();
+        let (_, report) = assign(given, &graph, None).unwrap();
+        assert!(
+            report.missing.is_empty() && report.left_over.is_empty(),
+            "{name}: {report:?}"
+        );
+    }
+    // Windows that do not fit are refused by name.
+    let error = build("swin_t", &swin).unwrap_err().to_string();
+    assert!(
+        error.contains("swin_t") && error.contains("56x56x3"),
+        "{error}"
+    );
+    let cohen = weights("resnet110-cifar-projection", &small, &|name| {
+        format!("1.{name}")
+    });
+    let file = tempfile::NamedTempFile::with_suffix(".safetensors").unwrap();
+    let bytes = safetensors_file(&cohen);
+    std::fs::write(file.path(), bytes).unwrap();
+    let loaded = load(file.path(), &options("resnet110-cifar", small.input, 10)).unwrap();
+    assert_eq!(
+        loaded.model.info.architecture.as_deref(),
+        Some("resnet110-cifar-projection")
+    );
+}
+
+/// Tensors as a file of another program.
+fn safetensors_file(tensors: &StateDict) -> Vec<u8> {
+    let mut header = serde_json::Map::new();
+    let mut data: Vec<u8> = vec![];
+    for (name, tensor) in tensors {
+        let start = data.len();
+        data.extend(tensor.values.iter().flat_map(|v| v.to_le_bytes()));
+        let entry = serde_json::json!({
+            "dtype": "F32", "shape": tensor.shape, "data_offsets": [start, data.len()],
+        });
+        header.insert(name.clone(), entry);
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header);
+    bytes.extend(data);
+    bytes
 }

@@ -2,7 +2,10 @@
 
 use network::{Activation as Function, Op};
 
-use super::view::{Axis, View, long};
+use super::facts::Fact;
+use super::matrices::{finite, role};
+use super::sketch::spreads;
+use super::view::{Part, View, joined};
 use super::{Activation, Importer, Refusal, Site, Value};
 use crate::onnx::constant::Constant;
 
@@ -34,7 +37,13 @@ impl Importer<'_> {
                         None => Err(Refusal::from("bounds that are no numbers")),
                     },
                 };
-                clip(bound(1)?, bound(2)?)
+                let (low, high) = (bound(1)?, bound(2)?);
+                if let (Some(least), None) = (low, high)
+                    && let Some(length) = self.at_least(&site.name, site.activation(0)?, least)
+                {
+                    return Ok(length);
+                }
+                clip(low, high)
             }
             "Swish" => match attributes.float("alpha").unwrap_or(1.0) {
                 1.0 => Function::Silu,
@@ -43,7 +52,7 @@ impl Importer<'_> {
             "PRelu" => return self.prelu(site),
             "Erf" => {
                 let x = site.activation(0)?.clone();
-                let node = self.sketch.erf(&site.name, x.node);
+                let node = self.sketch.part(&site.name, "Erf", x.node);
                 return Ok(Activation { node, ..x });
             }
             "Neg" => {
@@ -128,6 +137,9 @@ impl Importer<'_> {
         for _ in 1..exponent {
             node = self.sketch.mul(&site.name, node, x.node)?;
         }
+        if exponent == 2 {
+            self.pair_fact("Mul", &x, &x, node);
+        }
         Ok(Activation { node, ..x })
     }
 
@@ -167,41 +179,97 @@ impl Importer<'_> {
         a: &Activation,
         b: &Activation,
     ) -> Result<Activation, Refusal> {
-        let (mut a, mut b) = (a.clone(), b.clone());
-        let fits = |long: &View, short: &View, x, y| {
-            let dims = long.0.iter().zip(&short.0);
-            let same = dims.filter(|(p, q)| {
-                let (p, q) = (self::long(x, p), self::long(y, q));
-                p == q || q.is_empty()
-            });
-            long.0.len() == short.0.len() && same.count() == long.0.len()
-        };
-        let (x, y) = (self.node_shape(&a), self.node_shape(&b));
-        if !fits(&a.view, &b.view, x, y) && !fits(&b.view, &a.view, y, x) {
-            // Vectors that were flattened from different shapes.
-            for side in [&mut a, &mut b] {
-                match self.vector(name, side)? {
-                    (node, None) => {
-                        let view = View::vector();
-                        *side = Activation { node, view };
-                    }
-                    _ => return Err("a flattened image with its channels last".into()),
-                }
-            }
+        if op == "Div" {
+            return self.quotient(name, a, b);
         }
-        let (x, y) = (self.node_shape(&a), self.node_shape(&b));
+        let of_mean = matches!(self.facts.get(&b.node), Some(Fact::Mean { .. }));
+        let a = match op == "Sub" && of_mean {
+            true => &self.channels_last(name, a, 1)?,
+            false => a,
+        };
+        let (x, y) = self.beside(name, a, b)?;
         let node = match op {
-            "Add" | "Sum" => self.sketch.add(name, a.node, b.node)?,
-            "Mul" => self.sketch.mul(name, a.node, b.node)?,
+            "Add" | "Sum" => self.sketch.add(name, x.node, y.node)?,
+            "Mul" => self.sketch.mul(name, x.node, y.node)?,
             "Sub" => {
                 let minus = format!("{name}.minus");
-                let minus = self.sketch.affine(&minus, b.node, vec![-1.0], vec![0.0])?;
-                self.sketch.add(name, a.node, minus)?
+                let minus = self.sketch.affine(&minus, y.node, vec![-1.0], vec![0.0])?;
+                self.sketch.add(name, x.node, minus)?
             }
             _ => return Err("one of the inputs must be constant".into()),
         };
-        let view = if x.len() >= y.len() { a.view } else { b.view };
+        self.pair_fact(op, a, b, node);
+        let (first, second) = (self.node_shape(&x), self.node_shape(&y));
+        let view = if spreads(first, second) {
+            x.view
+        } else {
+            y.view
+        };
         Ok(Activation { node, view })
+    }
+
+    /// Two branches in the same layout; one of them may have to be spread.
+    fn beside(
+        &mut self,
+        name: &str,
+        a: &Activation,
+        b: &Activation,
+    ) -> Result<(Activation, Activation), Refusal> {
+        let (x, y) = (self.node_shape(a), self.node_shape(b));
+        if x == y && a.view.is(&b.view) && a.view.covers(x.len()) {
+            return Ok((a.clone(), b.clone()));
+        }
+        let rank = a.view.dims.len().max(b.view.dims.len());
+        let padded = |x: &Activation| {
+            let mut sizes = vec![1; rank - x.view.dims.len()];
+            sizes.extend(x.view.sizes());
+            sizes
+        };
+        let (own, other) = (padded(a), padded(b));
+        let sizes: Vec<usize> = own.iter().zip(&other).map(|(&a, &b)| a.max(b)).collect();
+        // Images beside a value of each channel or pixel: operators spread it.
+        for (long, short, swapped) in [(a, b, false), (b, a, true)] {
+            let (first, second) = (self.node_shape(long), self.node_shape(short));
+            let layouts: [fn(usize, network::Shape) -> View; 2] = [View::nchw, View::nhwc];
+            let same = layouts.iter().any(|view| {
+                long.view.is(&view(self.batch, first)) && short.view.is(&view(self.batch, second))
+            });
+            if same && spreads(first, second) {
+                let pair = (long.clone(), short.clone());
+                return Ok(if swapped { (pair.1, pair.0) } else { pair });
+            }
+        }
+        let fail = || Refusal::from(format!("shapes {own:?} and {other:?} do not fit"));
+        let spread = |x: &Activation| {
+            let view = x.view.expanded(&sizes)?;
+            Some(Activation { node: x.node, view })
+        };
+        let (a, b) = (spread(a).ok_or_else(fail)?, spread(b).ok_or_else(fail)?);
+        // The memory of one of them, if that has every element once.
+        for (fixed, moved, swapped) in [(&a, &b, false), (&b, &a, true)] {
+            let shape = self.node_shape(fixed);
+            if fixed.view.covers(shape.len())
+                && let Some(walks) = along(&fixed.view, &moved.view)
+            {
+                let view = View {
+                    offset: moved.view.offset,
+                    dims: vec![walks],
+                };
+                let moved = Activation {
+                    node: moved.node,
+                    view,
+                };
+                let name = format!("{name}.beside");
+                let node = self.arranged(&name, &moved, &[0], shape)?;
+                let view = fixed.view.clone();
+                let moved = Activation { node, view };
+                let pair = (fixed.clone(), moved);
+                return Ok(if swapped { (pair.1, pair.0) } else { pair });
+            }
+        }
+        let first = self.row_major(&format!("{name}.first"), &a)?;
+        let second = self.row_major(&format!("{name}.second"), &b)?;
+        Ok((first, second))
     }
 
     /// A branch and a constant; `first` if the constant stands first.
@@ -215,15 +283,25 @@ impl Importer<'_> {
     ) -> Result<Activation, Refusal> {
         if matches!(op, "Min" | "Max") {
             let bound = constant.scalar().ok_or("wants one number")? as f32;
+            if op == "Max"
+                && let Some(length) = self.at_least(name, x, bound)
+            {
+                return Ok(length);
+            }
             let function = match op {
                 "Max" => clip(Some(bound), None),
                 _ => clip(None, Some(bound)),
             };
             return self.apply(name, function, x);
         }
-        let (x, values) = self.per_channel(name, x, constant)?;
+        let source = x.node;
+        let (x, values) = match self.spread_over(name, x, constant)? {
+            Spread::Channels(x, values) => (x, values),
+            Spread::Value(x, value) => return self.with_value(op, name, x, value, first),
+        };
         let (one, zero) = (vec![1.0], vec![0.0]);
         let negative = || values.iter().map(|v| -v).collect();
+        let number = values[0];
         let (scale, shift) = match (op, first) {
             ("Add" | "Sum", _) => (one, values),
             ("Sub", false) => (one, negative()),
@@ -233,45 +311,204 @@ impl Importer<'_> {
             _ => return Err("divides by activations".into()),
         };
         let node = self.sketch.affine(name, x.node, scale, shift)?;
+        if op == "Add" {
+            self.sum_fact(source, number, node);
+        }
         Ok(Activation { node, ..x })
     }
 
-    /// A constant as one value, or one per channel of the branch, which may
-    /// have to be flattened for that.
+    /// A branch and a value that is another one for each pixel.
+    fn with_value(
+        &mut self,
+        op: &str,
+        name: &str,
+        mut x: Activation,
+        (shape, mut values): (network::Shape, Vec<f32>),
+        first: bool,
+    ) -> Result<Activation, Refusal> {
+        match (op, first) {
+            ("Add" | "Sum" | "Mul", _) => {}
+            ("Sub", false) => values.iter_mut().for_each(|v| *v = -*v),
+            ("Sub", true) => {
+                let minus = format!("{name}.minus");
+                x.node = self.sketch.affine(&minus, x.node, vec![-1.0], vec![0.0])?;
+            }
+            ("Div", false) => values.iter_mut().for_each(|v| *v = 1.0 / *v),
+            _ => return Err("divides by activations".into()),
+        }
+        let role = role(&values);
+        let value = format!("{name}.value");
+        let value = self.sketch.parameter(&value, shape, role, finite(values))?;
+        let node = match op {
+            "Mul" | "Div" => self.sketch.mul(name, x.node, value)?,
+            _ => self.sketch.add(name, x.node, value)?,
+        };
+        Ok(Activation { node, ..x })
+    }
+
+    /// A constant as one value, or one per channel of the branch.
     fn per_channel(
         &mut self,
         name: &str,
         x: &Activation,
         constant: &Constant,
     ) -> Result<(Activation, Vec<f32>), Refusal> {
-        let values: Vec<f32> = constant.to_f64().into_iter().map(|v| v as f32).collect();
-        let rank = x.view.0.len() + 1;
-        let sizes = self.sizes(x);
-        let fail = || Refusal::from(format!("a constant of {:?} on {sizes:?}", constant.shape));
-        let missing = rank.checked_sub(constant.shape.len()).ok_or_else(fail)?;
-        self.spend(values.len())?;
-        if values.len() == 1 {
-            return Ok((x.clone(), values));
-        }
-        let wide = constant.shape.iter().enumerate().filter(|(_, d)| **d != 1);
-        let wide: Vec<(usize, usize)> = wide.map(|(i, &d)| (i + missing, d)).collect();
-        let [(dim, size)] = wide[..] else {
-            return Err(fail());
-        };
-        if dim == 0 || sizes[dim] != size {
-            return Err(fail());
-        }
-        if long(self.node_shape(x), &x.view.0[dim - 1]) == [Axis::Channel] {
-            return Ok((x.clone(), values));
-        }
-        match self.vector(name, x)? {
-            (node, None) => {
-                let view = View::vector();
-                Ok((Activation { node, view }, values))
+        match self.spread_over(name, x, constant)? {
+            Spread::Channels(x, values) => Ok((x, values)),
+            Spread::Value(..) => {
+                let (shape, sizes) = (&constant.shape, self.sizes(x));
+                Err(format!("a constant of {shape:?} on {sizes:?}").into())
             }
-            _ => Err(fail()),
         }
     }
+
+    /// A constant beside a branch, which may have to be rearranged for that.
+    fn spread_over(
+        &mut self,
+        name: &str,
+        x: &Activation,
+        constant: &Constant,
+    ) -> Result<Spread, Refusal> {
+        let values: Vec<f32> = constant.to_f64().into_iter().map(|v| v as f32).collect();
+        let sizes = self.sizes(x);
+        let fail = || Refusal::from(format!("a constant of {:?} on {sizes:?}", constant.shape));
+        self.spend(values.len())?;
+        if values.len() == 1 && constant.shape.len() <= sizes.len() {
+            return Ok(Spread::Channels(x.clone(), values));
+        }
+        // The constant may be the larger one of both.
+        let rank = sizes.len().max(constant.shape.len());
+        let mut other = vec![1; rank - constant.shape.len()];
+        other.extend(&constant.shape);
+        let mut all = vec![1; rank - sizes.len()];
+        all.extend(&sizes);
+        for (own, &other) in all.iter_mut().zip(&other) {
+            match (*own, other) {
+                (a, b) if a == b || b == 1 => {}
+                (1, b) => *own = b,
+                _ => return Err(fail()),
+            }
+        }
+        let view = x.view.expanded(&all).ok_or_else(fail)?;
+        let mut x = Activation { node: x.node, view };
+        let wide: Vec<usize> = (0..rank).filter(|&d| other[d] != 1).collect();
+        let shape = self.node_shape(&x);
+        if let [dim] = wide[..]
+            && x.view.covers(shape.len())
+        {
+            let channels = [Part::Walk {
+                count: shape.channels,
+                stride: 1,
+            }];
+            if joined(&x.view.dims[dim]) == channels {
+                return Ok(Spread::Channels(x, values));
+            }
+            if rank == 2 && dim == 1 && x.view.batch_first(self.batch) {
+                let node = self.vector(name, &x)?;
+                return Ok(Spread::Channels(self.as_vector(node), values));
+            }
+        }
+        if !x.view.covers(shape.len()) {
+            x = self.row_major(&format!("{name}.row_major"), &x)?;
+        }
+        let shape = self.node_shape(&x);
+        self.spend(shape.len())?;
+        // The place of every element in memory, and in the constant.
+        let mut strides = vec![1; rank];
+        for d in (1..rank).rev() {
+            strides[d - 1] = strides[d] * other[d];
+        }
+        let mut places = vec![(x.view.offset, 0)];
+        for (d, dim) in x.view.dims.iter().enumerate() {
+            let mut by = if other[d] == 1 { 0 } else { strides[d] };
+            let counts = dim.iter().map(|part| part.count());
+            by *= counts.product::<usize>();
+            for part in dim {
+                by /= part.count();
+                // A constant is that of the first image.
+                let Part::Walk { count, stride } = *part else {
+                    continue;
+                };
+                let next = places.iter().flat_map(|&(memory, own)| {
+                    (0..count).map(move |i| (memory + i * stride, own + i * by))
+                });
+                places = next.collect();
+            }
+        }
+        let mut full = vec![0.0; shape.len()];
+        for (memory, own) in places {
+            full[memory] = values[own];
+        }
+        let (shape, full) = compressed(shape, full);
+        if shape.pixels() == 1 {
+            return Ok(Spread::Channels(x, full));
+        }
+        Ok(Spread::Value(x, (shape, full)))
+    }
+}
+
+/// A constant beside a branch.
+enum Spread {
+    /// One value, or one a channel.
+    Channels(Activation, Vec<f32>),
+    /// A value of this shape, which spreads to that of the branch.
+    Value(Activation, (network::Shape, Vec<f32>)),
+}
+
+/// A value without the axes along which it is the same.
+fn compressed(shape: network::Shape, values: Vec<f32>) -> (network::Shape, Vec<f32>) {
+    let (mut sizes, mut values) = ([shape.height, shape.width, shape.channels], values);
+    for axis in 0..3 {
+        let inner: usize = sizes[axis + 1..].iter().product();
+        let turn = inner * sizes[axis];
+        let same = values.chunks_exact(turn).all(|turn| {
+            let mut rest = turn.chunks_exact(inner);
+            rest.all(|part| part == &turn[..inner])
+        });
+        if same {
+            let first = values
+                .chunks_exact(turn)
+                .flat_map(|turn| turn[..inner].to_vec());
+            values = first.collect();
+            sizes[axis] = 1;
+        }
+    }
+    (network::Shape::new(sizes[0], sizes[1], sizes[2]), values)
+}
+
+/// The walks of `moved` in the order in which `fixed`, of the same sizes, lies in
+/// memory; `None` where they cannot be cut alike.
+fn along(fixed: &View, moved: &View) -> Option<Vec<Part>> {
+    let mut pairs = vec![];
+    for (a, b) in fixed.dims.iter().zip(&moved.dims) {
+        let walks = |dim: &[Part]| -> Vec<(usize, usize)> {
+            let walks = dim.iter().filter_map(|part| match *part {
+                Part::Walk { count, stride } => Some((count, stride)),
+                Part::Batch(_) => None,
+            });
+            walks.collect()
+        };
+        // From the fastest: cut the longer one of both.
+        let (mut a, mut b) = (walks(&joined(a)), walks(&joined(b)));
+        while let (Some(&mut (m, s)), Some(&mut (n, t))) = (a.last_mut(), b.last_mut()) {
+            let count = m.min(n);
+            if !m.is_multiple_of(count) || !n.is_multiple_of(count) {
+                return None;
+            }
+            pairs.push((s, Part::Walk { count, stride: t }));
+            for (list, size, stride) in [(&mut a, m, s), (&mut b, n, t)] {
+                list.pop();
+                if size > count {
+                    list.push((size / count, stride * count));
+                }
+            }
+        }
+        if !a.is_empty() || !b.is_empty() {
+            return None;
+        }
+    }
+    pairs.sort_by_key(|&(stride, _)| std::cmp::Reverse(stride));
+    Some(pairs.into_iter().map(|(_, part)| part).collect())
 }
 
 /// Bounds as an activation; open ends are the largest numbers.

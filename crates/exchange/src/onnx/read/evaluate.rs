@@ -3,6 +3,7 @@
 
 use super::Refusal;
 use super::attributes::Attributes;
+use super::layout::part_sizes;
 use super::shapes::{Slices, axis, permutation, squeezed, target_shape, unsqueezed};
 use crate::onnx::constant::{Constant, Data, elements};
 use crate::onnx::proto::data_type;
@@ -67,6 +68,26 @@ pub(super) fn evaluate(
         "Transpose" => transpose(input(0)?, node.ints("perm")),
         "Concat" => concat(node, inputs),
         "Gather" => gather(input(0)?, input(1)?, node.int("axis").unwrap_or(0), budget),
+        "Tile" => {
+            let x = input(0)?;
+            let repeats = ints(1)?;
+            let ones: Vec<usize> = vec![1; x.shape.len()];
+            if repeats.len() != ones.len() {
+                return Err("repeats of another number of dimensions".into());
+            }
+            // Each dimension behind a new one, which is repeated.
+            let (mut split, mut wide) = (vec![], vec![]);
+            for (&size, &times) in x.shape.iter().zip(repeats) {
+                let times = usize::try_from(times).map_err(|_| "repeats less than never")?;
+                split.extend([1, size]);
+                wide.extend([times, size]);
+            }
+            let whole: Vec<usize> = wide
+                .chunks_exact(2)
+                .map(|pair| pair[0].saturating_mul(pair[1]))
+                .collect();
+            reshape(&expanded(&reshape(x, split)?, wide, budget)?, whole)
+        }
         "Slice" => {
             let x = input(0)?;
             let slices = Slices::new(node, inputs, opset)?;
@@ -83,6 +104,58 @@ pub(super) fn evaluate(
         "Mul" => binary(input(0)?, input(1)?, |a, b| a * b, i64::checked_mul, budget),
         "Div" => binary(input(0)?, input(1)?, |a, b| a / b, i64::checked_div, budget),
         "Pow" => binary(input(0)?, input(1)?, f64::powf, |_, _| None, budget),
+        "Mod" => binary(
+            input(0)?,
+            input(1)?,
+            f64::rem_euclid,
+            i64::checked_rem_euclid,
+            budget,
+        ),
+        "Not" => unary(input(0)?, |v| v, |v| Some(i64::from(v == 0))),
+        "Less" => {
+            let less = |a, b| Some(i64::from(a < b));
+            compared(input(0)?, input(1)?, |a, b| a < b, less, budget)
+        }
+        "Greater" => {
+            let greater = |a, b| Some(i64::from(a > b));
+            compared(input(0)?, input(1)?, |a, b| a > b, greater, budget)
+        }
+        "Relu" => float(input(0)?, |v| v.max(0.0)),
+        "Sigmoid" => float(input(0)?, |v| 1.0 / (1.0 + (-v).exp())),
+        "Log" => float(input(0)?, f64::ln),
+        "Abs" => unary(input(0)?, f64::abs, |v| v.checked_abs()),
+        "Sign" => unary(
+            input(0)?,
+            |v| if v == 0.0 { 0.0 } else { v.signum() },
+            |v| Some(v.signum()),
+        ),
+        "Min" => binary(
+            input(0)?,
+            input(1)?,
+            f64::min,
+            |a, b| Some(a.min(b)),
+            budget,
+        ),
+        "Max" => binary(
+            input(0)?,
+            input(1)?,
+            f64::max,
+            |a, b| Some(a.max(b)),
+            budget,
+        ),
+        "Clip" => {
+            let bound = |index: usize, or: f64| match inputs.get(index).copied().flatten() {
+                Some(bound) => bound
+                    .scalar()
+                    .ok_or_else(|| Refusal::from("bounds that are no numbers")),
+                None => Ok(or),
+            };
+            let (low, high) = (bound(1, f64::MIN)?, bound(2, f64::MAX)?);
+            float(input(0)?, |v| v.max(low).min(high))
+        }
+        "Range" => range(input(0)?, input(1)?, input(2)?, budget),
+        "ScatterND" => scatter(input(0)?, input(1)?, input(2)?),
+        "MatMul" => multiply(input(0)?, input(1)?, budget),
         "Equal" => {
             let equal = |a, b| Some(i64::from(a == b));
             binary(
@@ -115,17 +188,11 @@ pub(super) fn evaluate(
                     .tensor("value")?
                     .unwrap_or(Constant::floats(vec![], vec![0.0])),
             };
-            spend(budget, elements(&shape).unwrap_or(usize::MAX))?;
-            let ones = match value.data {
-                Data::Float(_) => Data::Float(vec![1.0; elements(&shape).unwrap_or(0)]),
-                Data::Int(_) => Data::Int(vec![1; elements(&shape).unwrap_or(0)]),
-            };
             let value = match at {
                 1 => value,
                 _ => reshape(&value, vec![1])?,
             };
-            let ones = Constant { shape, data: ones };
-            binary(&ones, &value, |a, b| a * b, i64::checked_mul, budget)
+            expanded(&value, shape, budget)
         }
         _ => Err(Refusal::Operator),
     }
@@ -135,6 +202,137 @@ fn spend(budget: &mut usize, count: usize) -> Result<(), Refusal> {
     let left = budget.checked_sub(count);
     *budget = left.ok_or("the constants together are much larger than the file")?;
     Ok(())
+}
+
+/// Repeats a constant to a shape; a larger one stays as it is.
+fn expanded(value: &Constant, shape: Vec<usize>, budget: &mut usize) -> Evaluated {
+    let count = elements(&shape).ok_or("an absurd shape")?;
+    spend(budget, count)?;
+    let data = match value.data {
+        Data::Float(_) => Data::Float(vec![0.0; count]),
+        Data::Int(_) => Data::Int(vec![0; count]),
+    };
+    let zeros = Constant { shape, data };
+    binary(&zeros, value, |_, b| b, |_, b| Some(b), budget)
+}
+
+/// Truth values of a comparison.
+fn compared(
+    a: &Constant,
+    b: &Constant,
+    float: impl Fn(f64, f64) -> bool,
+    int: impl Fn(i64, i64) -> Option<i64>,
+    budget: &mut usize,
+) -> Evaluated {
+    let result = binary(a, b, |a, b| f64::from(float(a, b)), int, budget)?;
+    cast(&result, data_type::BOOL.into())
+}
+
+/// Numbers from `start` up to `end`, which is not among them.
+fn range(start: &Constant, end: &Constant, step: &Constant, budget: &mut usize) -> Evaluated {
+    let number = |c: &Constant| c.scalar().ok_or_else(|| Refusal::from("no single numbers"));
+    let (first, last, by) = (number(start)?, number(end)?, number(step)?);
+    let count = ((last - first) / by).ceil().max(0.0);
+    if !count.is_finite() || count >= (1u64 << 32) as f64 {
+        return Err("an absurd range".into());
+    }
+    spend(budget, count as usize)?;
+    let values = (0..count as usize).map(|i| first + i as f64 * by);
+    Ok(match start.data {
+        Data::Int(_) => Constant::ints(values.map(|v| v as i64).collect()),
+        Data::Float(_) => {
+            Constant::floats(vec![count as usize], values.map(|v| v as f32).collect())
+        }
+    })
+}
+
+/// A constant with some of its elements, or slices of it, replaced.
+fn scatter(x: &Constant, indices: &Constant, updates: &Constant) -> Evaluated {
+    let list = indices.as_ints().ok_or("places that are no integers")?;
+    let depth = *indices.shape.last().ok_or("no places")?;
+    if depth == 0 || depth > x.shape.len() {
+        return Err("places of another number of dimensions".into());
+    }
+    let run: usize = x.shape[depth..].iter().product();
+    if updates.len() != list.len() / depth * run {
+        return Err("another number of places than of values".into());
+    }
+    let mut result = x.clone();
+    for (i, place) in list.chunks_exact(depth).enumerate() {
+        let mut at = 0;
+        for (&p, &size) in place.iter().zip(&x.shape) {
+            at = at * size + axis(p, size)?;
+        }
+        let (from, to) = (i * run..(i + 1) * run, at * run..(at + 1) * run);
+        match (&mut result.data, &updates.data) {
+            (Data::Float(to_values), Data::Float(values)) => {
+                to_values[to].copy_from_slice(&values[from]);
+            }
+            (Data::Int(to_values), Data::Int(values)) => {
+                to_values[to].copy_from_slice(&values[from]);
+            }
+            _ => return Err("inputs of different types".into()),
+        }
+    }
+    Ok(result)
+}
+
+/// Rows of the first times a matrix.
+fn multiply(a: &Constant, b: &Constant, budget: &mut usize) -> Evaluated {
+    let (Some(x), Some(y)) = (a.as_floats(), b.as_floats()) else {
+        return Err("integers where floats are wanted".into());
+    };
+    let (&[depth, columns], Some(&last)) = (&b.shape[..], a.shape.last()) else {
+        return Err(format!("multiplies {:?} by {:?}", a.shape, b.shape).into());
+    };
+    if last != depth || depth == 0 || columns == 0 {
+        return Err(format!("multiplies {:?} by {:?}", a.shape, b.shape).into());
+    }
+    // Every product costs.
+    let rows = x.len() / depth;
+    let products = rows.checked_mul(columns).ok_or("too many elements")?;
+    spend(budget, products)?;
+    let mut values = Vec::with_capacity(products);
+    for row in x.chunks_exact(depth) {
+        for column in 0..columns {
+            let terms = row.iter().enumerate();
+            let sum: f64 = terms
+                .map(|(k, &x)| f64::from(x) * f64::from(y[k * columns + column]))
+                .sum();
+            values.push(sum as f32);
+        }
+    }
+    let mut shape = a.shape.clone();
+    if let Some(last) = shape.last_mut() {
+        *last = columns;
+    }
+    Ok(Constant::floats(shape, values))
+}
+
+/// Parts of a constant, one behind the other.
+pub(super) fn split(
+    node: &Attributes<'_>,
+    opset: i64,
+    inputs: &[Option<&Constant>],
+    parts: usize,
+    budget: &mut usize,
+) -> Result<Vec<Constant>, Refusal> {
+    let x = inputs.first().copied().flatten().ok_or("no input")?;
+    let along = axis(node.int("axis").unwrap_or(0), x.shape.len())?;
+    let given = match inputs.get(1).copied().flatten() {
+        Some(given) => given.as_ints(),
+        None if opset < 13 => node.ints("split"),
+        None => None,
+    };
+    spend(budget, x.len())?;
+    let mut first = 0;
+    let mut out = Vec::with_capacity(parts);
+    for count in part_sizes(given, x.shape[along], parts)? {
+        let range = (along as i64, first as i64, (first + count) as i64, 1);
+        out.push(slice(x, &Slices(vec![range]))?);
+        first += count;
+    }
+    Ok(out)
 }
 
 fn reshape(x: &Constant, shape: Vec<usize>) -> Evaluated {

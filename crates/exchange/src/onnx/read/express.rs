@@ -8,9 +8,13 @@ use crate::onnx::constant::Constant;
 use crate::onnx::proto::NodeProto;
 
 impl<'a> Importer<'a> {
-    /// The value of a node: evaluated if it does not depend on the image,
+    /// The values of a node: evaluated if it does not depend on the image,
     /// otherwise sketched.
-    pub(super) fn express(&mut self, index: usize, node: &'a NodeProto) -> Result<Value, Refusal> {
+    pub(super) fn express(
+        &mut self,
+        index: usize,
+        node: &'a NodeProto,
+    ) -> Result<Vec<Value>, Refusal> {
         if !matches!(node.domain.as_deref(), None | Some("" | "ai.onnx")) {
             return Err(Refusal::Operator);
         }
@@ -33,11 +37,11 @@ impl<'a> Importer<'a> {
             name: node_name(node, index),
         };
         if self.skipped.contains(&index) {
-            return Ok(Value::Activation(site.activation(0)?.clone()));
+            return Ok(vec![Value::Activation(site.activation(0)?.clone())]);
         }
         let op = node.op_type.as_deref().unwrap_or_default();
         if op == "Constant" {
-            return constant(&site.attributes).map(|c| Value::Constant(Rc::new(c)));
+            return constant(&site.attributes).map(|c| vec![Value::Constant(Rc::new(c))]);
         }
         let computed = site
             .inputs
@@ -46,16 +50,24 @@ impl<'a> Importer<'a> {
             .any(|v| matches!(v, Value::Activation(_)));
         if !computed {
             let constants = site.constants();
-            let value = evaluate::evaluate(
-                op,
-                &site.attributes,
-                self.opset,
-                &constants,
-                &mut self.budget,
-            )?;
-            return Ok(Value::Constant(Rc::new(value)));
+            let (attributes, opset) = (&site.attributes, self.opset);
+            let budget = &mut self.budget;
+            if op == "Split" {
+                let parts =
+                    evaluate::split(attributes, opset, &constants, node.output.len(), budget)?;
+                return Ok(parts
+                    .into_iter()
+                    .map(|c| Value::Constant(Rc::new(c)))
+                    .collect());
+            }
+            let value = evaluate::evaluate(op, attributes, opset, &constants, budget)?;
+            return Ok(vec![Value::Constant(Rc::new(value))]);
         }
-        self.operator(op, &site)
+        if op == "Split" {
+            let parts = self.split(&site)?;
+            return Ok(parts.into_iter().map(Value::Activation).collect());
+        }
+        self.operator(op, &site).map(|value| vec![value])
     }
 
     fn operator(&mut self, op: &str, site: &Site<'_>) -> Result<Value, Refusal> {
@@ -68,6 +80,14 @@ impl<'a> Importer<'a> {
             "AveragePool" => self.average_pool(site)?,
             "GlobalAveragePool" | "GlobalMaxPool" => self.global_pool(op, site)?,
             "ReduceMean" | "ReduceMax" | "ReduceSum" => self.reduce(op, site)?,
+            "ReduceL2" => self.length(site)?,
+            "LayerNormalization" | "RMSNormalization" => self.layer_norm(op, site)?,
+            "GroupNormalization" => self.group_norm(site)?,
+            "InstanceNormalization" => self.instance_norm(site)?,
+            "Sqrt" => self.square_root(site)?,
+            "Einsum" => self.einsum(site)?,
+            "Gather" => self.gather(site)?,
+            "Expand" => self.expand(site)?,
             "Pad" => self.pad(site)?,
             "Concat" => self.concat(site)?,
             "Shape" => return self.shape(site),
@@ -76,9 +96,8 @@ impl<'a> Importer<'a> {
             "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => self.reshape(op, site)?,
             "Transpose" => self.transpose(site)?,
             "Slice" => self.slice(site)?,
-            "Softmax" | "LogSoftmax" => {
-                return Err("is supported at the end of a network only".into());
-            }
+            "Softmax" => self.softmax(site)?,
+            "LogSoftmax" => return Err("is supported at the end of a network only".into()),
             _ => self.elementwise(op, site)?,
         };
         Ok(Value::Activation(activation))

@@ -5,9 +5,15 @@ use std::collections::HashSet;
 use network::Shape;
 
 use super::attributes::Attributes;
-use super::view::{self, View};
+use super::view::View;
 use crate::onnx::OnnxError;
 use crate::onnx::proto::{GraphProto, ValueInfoProto, data_type};
+
+enum Axis {
+    Channel,
+    Height,
+    Width,
+}
 
 /// The input that is no initialiser: its name, the shape of one image, the size
 /// of the batch, and the layout.
@@ -58,11 +64,12 @@ pub(super) fn image(
     let (batch, sizes) = sizes
         .split_first()
         .ok_or_else(|| fail(format!("input `{name}` is a number")))?;
-    let view = match sizes.len() {
-        1 => View::vector(),
-        2 => View(View::nhwc().0[..2].to_vec()),
-        3 if !ours && is_nhwc(graph, name, sizes) => View::nhwc(),
-        3 => View::nchw(),
+    use Axis::{Channel, Height, Width};
+    let axes = match sizes.len() {
+        1 => vec![Channel],
+        2 => vec![Height, Width],
+        3 if !ours && is_nhwc(graph, name, sizes) => vec![Height, Width, Channel],
+        3 => vec![Channel, Height, Width],
         n => return Err(fail(format!("input `{name}` has {} dimensions", n + 1))),
     };
     // What the file leaves open, the caller may say.
@@ -71,15 +78,20 @@ pub(super) fn image(
         found = wanted;
         if sizes.len() == 1 && sizes[0].is_none_or(|size| size == wanted.len()) {
             // Images for a network of vectors, flattened as PyTorch does.
-            let flat = View(vec![View::nchw().0.concat()]);
-            return Ok((name, found, batch.unwrap_or(1), flat));
+            let batch = batch.unwrap_or(1);
+            let image = View::nchw(batch, found).dims;
+            let flat = View {
+                offset: 0,
+                dims: vec![image[0].clone(), image[1..].concat()],
+            };
+            return Ok((name, found, batch, flat));
         }
     }
-    for (axes, size) in view.0.iter().zip(sizes) {
-        let own = match axes[0] {
-            view::Axis::Channel => &mut found.channels,
-            view::Axis::Height => &mut found.height,
-            view::Axis::Width => &mut found.width,
+    for (axis, size) in axes.iter().zip(sizes) {
+        let own = match axis {
+            Channel => &mut found.channels,
+            Height => &mut found.height,
+            Width => &mut found.width,
         };
         match (*size, wanted) {
             (Some(size), Some(_)) if size != *own => {
@@ -101,7 +113,14 @@ pub(super) fn image(
             found.channels
         )));
     }
-    Ok((name, found, batch.unwrap_or(1), view))
+    let batch = batch.unwrap_or(1);
+    let mut view = match axes[0] {
+        Channel => View::nchw(batch, found),
+        _ => View::nhwc(batch, found),
+    };
+    // A vector has no pixels, a grey image no channels.
+    view.dims.truncate(1 + axes.len());
+    Ok((name, found, batch, view))
 }
 
 /// Whether an input of four dimensions has its channels last, as TensorFlow's:

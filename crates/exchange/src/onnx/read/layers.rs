@@ -3,12 +3,11 @@
 use network::{Op, Padding, Shape, Window};
 
 use super::attributes::{Attributes, extent};
-use super::view::{Axis, View, long};
-use super::{Activation, Importer, Refusal, Site};
+use super::{Activation, Importer, Refusal, Site, Value};
 
 /// What a layer with weights is called: as its weight where that has a telling
 /// name, `layer1.0.conv1.weight`, else as the node.
-fn layer_name(site: &Site<'_>, weight: usize) -> String {
+pub(super) fn layer_name(site: &Site<'_>, weight: usize) -> String {
     let weight = site.proto.input.get(weight).map(String::as_str);
     let telling = weight.and_then(|name| name.strip_suffix(".weight"));
     telling
@@ -71,7 +70,7 @@ pub(super) fn window(
 impl Importer<'_> {
     /// Convolution of images.
     pub(super) fn conv(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let x = self.image(site.activation(0)?)?;
+        let x = self.image(&site.name, site.activation(0)?)?;
         let weight = site.weight(1)?;
         let &[out_channels, in_channels, kh, kw] = &weight.shape[..] else {
             return Err(format!("only images are convolved, not {:?}", weight.shape).into());
@@ -98,8 +97,7 @@ impl Importer<'_> {
             bias: bias.is_some(),
         };
         let node = self.sketch.layer(&layer_name(site, 1), op, x, values)?;
-        let view = View::nchw();
-        Ok(Activation { node, view })
+        Ok(self.as_image(node))
     }
 
     /// `alpha * x * B + beta * C`.
@@ -148,11 +146,17 @@ impl Importer<'_> {
         self.linear(site, out, weight, bias)
     }
 
-    /// `x * B` with a constant matrix.
+    /// `x * B`, with a constant matrix as a layer.
     pub(super) fn matmul(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let weight = site.weight(1)?;
+        let weight = match site.inputs.get(1) {
+            Some(Some(Value::Constant(weight))) if weight.shape.len() == 2 => weight,
+            _ => return self.product(site),
+        };
+        if weight.as_floats().is_none() {
+            return Err("a weight that is no tensor of floats".into());
+        }
         let &[rows, columns] = &weight.shape[..] else {
-            return Err(format!("a weight of {:?}", weight.shape).into());
+            return self.product(site);
         };
         self.spend(weight.len())?;
         let values = transposed(weight.as_floats().unwrap_or_default(), rows, columns);
@@ -176,8 +180,8 @@ impl Importer<'_> {
             let n = weight.len();
             return Err(format!("{n} weights for {inputs} to {out_features} features").into());
         }
-        if activation.view.0.len() == 1 {
-            let (x, order) = self.vector(&name, &activation)?;
+        if activation.view.dims.len() == 2 && activation.view.batch_first(self.batch) {
+            let (x, order) = self.vector_in_order(&name, &activation)?;
             if let Some(order) = order {
                 let rows = weight.chunks_exact(inputs);
                 weight = rows.flat_map(|row| order.iter().map(|&i| row[i])).collect();
@@ -188,13 +192,9 @@ impl Importer<'_> {
                 bias: has_bias,
             };
             let node = self.sketch.layer(&name, op, x, values)?;
-            let view = View::vector();
-            return Ok(Activation { node, view });
+            return Ok(self.as_vector(node));
         }
-        if activation.view.0.last().map(Vec::as_slice) != Some(&[Axis::Channel]) {
-            let sizes = self.sizes(&activation);
-            return Err(format!("wants the channels last, got {sizes:?}").into());
-        }
+        let activation = self.channels_last(&name, &activation, 1)?;
         let op = Op::Conv {
             out_channels: out_features,
             window: Window::square(1, 1, 0),
@@ -203,30 +203,30 @@ impl Importer<'_> {
         };
         let values = [weight].into_iter().chain(bias).collect();
         let node = self.sketch.layer(&name, op, activation.node, values)?;
-        let view = activation.view;
-        Ok(Activation { node, view })
+        Ok(self.pixelwise(node, &activation, 1))
     }
 
     pub(super) fn batch_norm(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
         let mut x = site.activation(0)?.clone();
         let name = layer_name(site, 1);
-        let shape = self.node_shape(&x);
-        if x.view.0.len() == 1 && long(shape, &x.view.0[0]) != long(shape, &[Axis::Channel]) {
-            let (node, order) = self.vector(&name, &x)?;
-            if order.is_some() {
-                return Err("a flattened image with its channels last".into());
-            }
-            let view = View::vector();
-            x = Activation { node, view };
-        }
-        let shape = self.node_shape(&x);
-        let channels = x
-            .view
-            .0
-            .first()
-            .is_some_and(|dim| long(shape, dim) == long(shape, &[Axis::Channel]));
-        if !channels {
+        let rank = x.view.dims.len();
+        if rank < 2 || !x.view.batch_first(self.batch) {
             return Err(format!("wants the channels first, got {:?}", self.sizes(&x)).into());
+        }
+        if rank == 2 {
+            let node = self.vector(&name, &x)?;
+            x = self.as_vector(node);
+        } else {
+            // The channels last, and back.
+            let order = |from: usize, to: usize| {
+                let mut order: Vec<usize> = (0..rank).collect();
+                let dim = order.remove(from);
+                order.insert(to, dim);
+                order
+            };
+            x.view = x.view.permuted(&order(1, rank - 1));
+            x = self.channels_last(&name, &x, 1)?;
+            x.view = x.view.permuted(&order(rank - 1, 1));
         }
         if site.attributes.int("training_mode").unwrap_or(0) != 0 {
             let note = format!("batch norm `{name}` was exported in training mode");

@@ -1,9 +1,9 @@
 //! Operators that move values: reshaping, padding, joining.
 
-use network::{Op, Padding};
+use network::{NodeId, Op, Padding, Shape};
 
 use super::shapes::{Slices, axis, permutation, squeezed, target_shape, unsqueezed};
-use super::view::{Axis, View, long};
+use super::view::{Part, View};
 use super::{Activation, Importer, Refusal, Site, Value};
 use crate::onnx::constant::Constant;
 use crate::onnx::proto::data_type;
@@ -33,7 +33,8 @@ impl Importer<'_> {
         Ok(site.activation(0)?.clone())
     }
 
-    /// Reshape, Flatten, Squeeze and Unsqueeze: another view of the same node.
+    /// Reshape, Flatten, Squeeze and Unsqueeze: another view of the same node, if it
+    /// can be seen so.
     pub(super) fn reshape(&mut self, op: &str, site: &Site<'_>) -> Result<Activation, Refusal> {
         let x = site.activation(0)?;
         let sizes = self.sizes(x);
@@ -54,69 +55,157 @@ impl Importer<'_> {
                 target_shape(&sizes, axes.ok_or("no constant shape")?, zeros)?
             }
         };
-        let shape = self.node_shape(x);
-        let view = match wanted.split_first() {
-            Some((&batch, rest)) if batch == self.batch => x.view.reshaped(shape, rest),
-            _ => None,
-        };
+        if let Some(view) = x.view.reshaped(&wanted) {
+            let node = x.node;
+            return Ok(Activation { node, view });
+        }
+        let x = self.row_major(&format!("{}.row_major", site.name), x)?;
+        let view = x.view.reshaped(&wanted);
         let view = view.ok_or_else(|| format!("cannot make {wanted:?} of {sizes:?}"))?;
-        let node = x.node;
-        Ok(Activation { node, view })
+        Ok(Activation { view, ..x })
     }
 
     pub(super) fn transpose(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
         let x = site.activation(0)?;
-        let rank = x.view.0.len() + 1;
-        let perm = permutation(site.attributes.ints("perm"), rank)?;
-        if perm[0] != 0 {
-            return Err("moves the batch".into());
-        }
-        let dims = perm[1..].iter().map(|&p| x.view.0[p - 1].clone());
-        let view = View(dims.collect());
+        let perm = permutation(site.attributes.ints("perm"), x.view.dims.len())?;
+        let (node, view) = (x.node, x.view.permuted(&perm));
+        Ok(Activation { node, view })
+    }
+
+    pub(super) fn expand(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
+        let x = site.activation(0)?;
+        let own = self.sizes(x);
+        let wanted = site.constant(1)?.and_then(Constant::as_ints);
+        let wanted = wanted.ok_or("no constant shape")?;
+        // 1 keeps a dimension as it is.
+        let missing = wanted.len().checked_sub(own.len());
+        let missing = missing.ok_or("fewer dimensions than before")?;
+        let size = |(d, &size): (usize, &i64)| {
+            let own = d.checked_sub(missing).map_or(1, |d| own[d]);
+            usize::try_from(size).map(|size| if size == 1 { own } else { size })
+        };
+        let sizes: Result<Vec<usize>, _> = wanted.iter().enumerate().map(size).collect();
+        let sizes = sizes.map_err(|_| Refusal::from("an absurd shape"))?;
+        let view = x.view.expanded(&sizes);
+        let view = view.ok_or_else(|| format!("cannot spread {own:?} to {sizes:?}"))?;
         let node = x.node;
         Ok(Activation { node, view })
     }
 
-    /// Every n-th row and column.
+    /// Elements at constant places: one, or several at equal distances.
+    pub(super) fn gather(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
+        let x = site.activation(0)?.clone();
+        let sizes = self.sizes(&x);
+        let along = axis(site.attributes.int("axis").unwrap_or(0), sizes.len())?;
+        let indices = site.constant(1)?.ok_or("no constant places")?;
+        let list = indices.as_ints().ok_or("places that are no integers")?;
+        let list = list.iter().map(|&i| axis(i, sizes[along]));
+        let list: Vec<usize> = list.collect::<Result<_, Refusal>>()?;
+        let step = match list[..] {
+            [first, second, ..] if second > first => second - first,
+            [_] => 1,
+            _ => return Err("picks elements in no order".into()),
+        };
+        if list.windows(2).any(|pair| pair[0] + step != pair[1]) {
+            return Err("picks elements in no order".into());
+        }
+        let mut x = self.cut(&site.name, &x, along, (list[0], list.len(), step))?;
+        if indices.shape.is_empty() {
+            x.view.dims.remove(along);
+        }
+        Ok(x)
+    }
+
+    /// Part of a dimension: first element, number, distance.
+    fn cut(
+        &mut self,
+        name: &str,
+        x: &Activation,
+        along: usize,
+        (first, count, step): (usize, usize, usize),
+    ) -> Result<Activation, Refusal> {
+        if (first, count, step) == (0, self.sizes(x)[along], 1) {
+            return Ok(x.clone());
+        }
+        if count == 0 {
+            return Err("nothing is left".into());
+        }
+        if x.view.has_batch(along) {
+            return Err("takes some images of a batch".into());
+        }
+        if let Some(view) = x.view.sliced(along, first, count, step) {
+            let node = x.node;
+            return Ok(Activation { node, view });
+        }
+        let x = self.row_major(&format!("{name}.row_major"), x)?;
+        let view = x.view.sliced(along, first, count, step);
+        let view = view.ok_or("takes a part that is not every n-th")?;
+        Ok(Activation { view, ..x })
+    }
+
+    /// Parts one behind the other.
+    pub(super) fn split(&mut self, site: &Site<'_>) -> Result<Vec<Activation>, Refusal> {
+        let x = site.activation(0)?.clone();
+        let sizes = self.sizes(&x);
+        let along = axis(site.attributes.int("axis").unwrap_or(0), sizes.len())?;
+        let given = match site.constant(1)? {
+            Some(parts) => parts.as_ints(),
+            None => site.attributes.ints("split"),
+        };
+        let counts = part_sizes(given, sizes[along], site.proto.output.len())?;
+        let mut first = 0;
+        let mut parts = Vec::with_capacity(counts.len());
+        for count in counts {
+            parts.push(self.cut(&site.name, &x, along, (first, count, 1))?);
+            first += count;
+        }
+        Ok(parts)
+    }
+
+    /// Parts of dimensions; every n-th row and column of an image is an operator.
     pub(super) fn slice(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let x = site.activation(0)?;
-        let (shape, sizes) = (self.node_shape(x), self.sizes(x));
+        let mut x = site.activation(0)?.clone();
+        let sizes = self.sizes(&x);
         let slices = Slices::new(&site.attributes, &site.constants(), self.opset)?;
         let mut stride = [1, 1];
+        let shape = self.node_shape(&x);
+        let usual = [View::nchw(self.batch, shape), View::nhwc(self.batch, shape)];
+        let layout = usual.iter().position(|view| x.view.is(view));
+        let mut cuts = vec![];
         for &(along, start, end, step) in &slices.0 {
             let along = axis(along, sizes.len())?;
             let (first, count, step) = Slices::resolve((start, end, step), sizes[along])?;
+            let step = usize::try_from(step).map_err(|_| "goes backwards")?;
             if (first, count, step) == (0, sizes[along], 1) {
                 continue;
             }
-            let step = usize::try_from(step).unwrap_or(usize::MAX);
-            let whole = first == 0 && count == sizes[along].div_ceil(step);
-            let dim = match along {
-                0 => &[][..],
-                dim => &x.view.0[dim - 1],
-            };
-            match long(shape, dim)[..] {
-                [Axis::Height] if whole => stride[0] = step,
-                [Axis::Width] if whole => stride[1] = step,
-                _ => {
-                    return Err("takes a part that is not every n-th pixel from the first".into());
-                }
+            // Where height and width are in N x C x H x W and N x H x W x C.
+            let place = layout.and_then(|layout| along.checked_sub(2 - layout));
+            let whole = first == 0 && step > 1 && count == sizes[along].div_ceil(step);
+            match place {
+                Some(place @ 0..2) if whole => stride[place] = step,
+                _ => cuts.push((along, (first, count, step))),
             }
         }
-        let mut node = x.node;
         if stride != [1, 1] {
-            node = self
-                .sketch
-                .layer(&site.name, Op::Subsample { stride }, node, vec![])?;
+            let op = Op::Subsample { stride };
+            x.node = self.sketch.layer(&site.name, op, x.node, vec![])?;
+            let shape = self.node_shape(&x);
+            x.view = match layout {
+                Some(0) => View::nchw(self.batch, shape),
+                _ => View::nhwc(self.batch, shape),
+            };
         }
-        let view = x.view.clone();
-        Ok(Activation { node, view })
+        for (along, cut) in cuts {
+            x = self.cut(&site.name, &x, along, cut)?;
+        }
+        Ok(x)
     }
 
     /// Zeros around the image and the channels.
     pub(super) fn pad(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
         let x = site.activation(0)?;
-        let rank = x.view.0.len() + 1;
+        let rank = x.view.dims.len();
         if !matches!(site.attributes.text("mode"), None | Some("constant")) {
             return Err("only zeros are padded".into());
         }
@@ -142,79 +231,139 @@ impl Importer<'_> {
         if pads.len() != 2 * axes.len() {
             return Err(format!("{} pads for {} axes", pads.len(), axes.len()).into());
         }
-        let (mut padding, mut channels) = (Padding::default(), [0, 0]);
+        let mut around = vec![[0, 0]; rank];
         for (i, &along) in axes.iter().enumerate() {
             let size = |value: i64| {
                 let size = usize::try_from(value).ok();
                 size.ok_or_else(|| format!("a padding of {value}"))
             };
-            let (before, after) = (size(pads[i])?, size(pads[i + axes.len()])?);
-            if (before, after) == (0, 0) {
-                continue;
-            }
-            let dim = match along {
-                0 => &[][..],
-                along => &x.view.0[along - 1],
-            };
-            match dim {
-                [Axis::Height] => (padding.top, padding.bottom) = (before, after),
-                [Axis::Width] => (padding.left, padding.right) = (before, after),
-                [Axis::Channel] => channels = [before, after],
-                _ => return Err(format!("cannot pad dimension {along}").into()),
-            }
+            around[along] = [size(pads[i])?, size(pads[i + axes.len()])?];
         }
-        let mut node = x.node;
-        if padding != Padding::default() || channels != [0, 0] {
-            let op = Op::Pad { padding, channels };
-            node = self.sketch.layer(&site.name, op, node, vec![])?;
+        if around.iter().all(|pad| *pad == [0, 0]) {
+            return Ok(x.clone());
         }
-        let view = x.view.clone();
+        if rank > 4 || !x.view.batch_first(self.batch) || around[0] != [0, 0] {
+            return Err(format!("cannot pad {:?}", self.sizes(x)).into());
+        }
+        let x = x.clone();
+        let first = rank == 4 && !x.view.is(&View::nhwc(self.batch, self.node_shape(&x)));
+        let (node, [h, w, c]) = match (first, rank) {
+            (true, _) => (self.image(&site.name, &x)?, [2, 3, 1]),
+            // Dimensions that are missing have one element.
+            _ => {
+                let x = self.row_major(&site.name, &x)?;
+                (
+                    x.node,
+                    [rank.wrapping_sub(3), rank.wrapping_sub(2), rank - 1],
+                )
+            }
+        };
+        let of = |dim: usize| match dim {
+            0 => [0, 0],
+            dim => around.get(dim).copied().unwrap_or_default(),
+        };
+        let [[top, bottom], [left, right], channels] = [h, w, c].map(of);
+        let padding = Padding {
+            top,
+            left,
+            bottom,
+            right,
+        };
+        let op = Op::Pad { padding, channels };
+        let node = self.sketch.layer(&site.name, op, node, vec![])?;
+        if first {
+            return Ok(self.as_image(node));
+        }
+        let mut view = View::nhwc(self.batch, self.sketch.shape(node));
+        view.dims.drain(1..5 - rank);
         Ok(Activation { node, view })
     }
 
-    /// Channels of several images, or several vectors.
+    /// Channels of several images, or several vectors; anything else as rows.
     pub(super) fn concat(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let inputs = (0..site.inputs.len()).map(|i| site.activation(i).cloned());
-        let inputs: Vec<Activation> = inputs.collect::<Result<_, Refusal>>()?;
-        let first = &inputs[0];
-        let rank = first.view.0.len() + 1;
-        let along = axis(site.attributes.int("axis").unwrap_or(1), rank)?;
-        if along == 0 {
-            return Err("joins batches".into());
+        let mut inputs = Vec::with_capacity(site.inputs.len());
+        for (index, input) in site.inputs.iter().enumerate() {
+            inputs.push(match input {
+                Some(Value::Activation(x)) => x.clone(),
+                Some(Value::Constant(constant)) => {
+                    self.constant_value(&format!("{}.part{index}", site.name), constant)?
+                }
+                _ => return Err(format!("input {index} is missing").into()),
+            });
         }
-        if rank == 2 {
+        let first = &inputs[0];
+        let rank = first.view.dims.len();
+        let along = axis(site.attributes.int("axis").unwrap_or(1), rank)?;
+        if inputs
+            .iter()
+            .any(|x| x.view.dims.len() != rank || x.view.has_batch(along))
+        {
+            return Err("joins batches, or inputs of different dimensions".into());
+        }
+        let sizes: Vec<Vec<usize>> = inputs.iter().map(|x| self.inner_sizes(x)).collect();
+        let fits = |own: &Vec<usize>| (0..rank).all(|d| d == along || own[d] == sizes[0][d]);
+        if !sizes.iter().all(fits) {
+            return Err(format!("inputs of different sizes {sizes:?}").into());
+        }
+        if rank == 2 && along == 1 && first.view.batch_first(self.batch) {
             let mut nodes = Vec::with_capacity(inputs.len());
             for input in &inputs {
-                match self.vector(&site.name, input)? {
-                    (node, None) => nodes.push(node),
-                    _ => return Err("a flattened image with its channels last".into()),
-                }
+                nodes.push(self.vector(&site.name, input)?);
             }
             let node = self.sketch.concat(&site.name, &nodes)?;
-            let view = View::vector();
+            return Ok(self.as_vector(node));
+        }
+        let all = |view: fn(usize, Shape) -> View| {
+            let mut inputs = inputs.iter();
+            inputs.all(|x| x.view.is(&view(self.batch, self.node_shape(x))))
+        };
+        let nodes: Vec<NodeId> = inputs.iter().map(|x| x.node).collect();
+        if rank == 4 && along == 1 && all(View::nchw) {
+            let node = self.sketch.concat(&site.name, &nodes)?;
+            return Ok(self.as_image(node));
+        }
+        if rank == 4 && along == 3 && all(View::nhwc) {
+            let node = self.sketch.concat(&site.name, &nodes)?;
+            let view = View::nhwc(self.batch, self.sketch.shape(node));
             return Ok(Activation { node, view });
         }
-        // Whatever the sizes, the channels must be what is joined.
-        let layout = |x: &Activation| {
-            let shape = self.node_shape(x);
-            let dims = x.view.0.iter().enumerate();
-            let dims = dims.map(|(d, axes)| {
-                let axes = long(shape, axes);
-                let joined = axes.is_empty() || axes == [Axis::Channel];
-                match d + 1 == along {
-                    true => joined.then(|| vec![Axis::Channel]),
-                    false => (!axes.contains(&Axis::Channel)).then_some(axes),
-                }
-            });
-            dims.collect::<Option<Vec<_>>>().map(View)
-        };
-        let view = layout(first).ok_or("joins something else than channels")?;
-        if inputs.iter().any(|x| layout(x).as_ref() != Some(&view)) {
-            return Err("inputs of different layouts".into());
+        // Rows of all that comes before that dimension.
+        let order: Vec<usize> = (0..rank).collect();
+        let rows = sizes[0][..along].iter().product();
+        let mut nodes = Vec::with_capacity(inputs.len());
+        for (index, (x, own)) in inputs.iter().zip(&sizes).enumerate() {
+            let shape = Shape::new(1, rows, own[along..].iter().product());
+            nodes.push(self.arranged(&format!("{}.rows{index}", site.name), x, &order, shape)?);
         }
-        let nodes: Vec<usize> = inputs.iter().map(|x| x.node).collect();
         let node = self.sketch.concat(&site.name, &nodes)?;
-        let view = view.settled(self.sketch.shape(node));
-        Ok(Activation { node, view })
+        let mut dims = first.view.dims.clone();
+        let count = sizes.iter().map(|own| own[along]).sum();
+        dims[along] = vec![Part::Walk { count, stride: 0 }];
+        let view = View::row_major(&dims);
+        let name = format!("{}.joined", site.name);
+        self.row_major(&name, &Activation { node, view })
     }
+}
+
+/// Sizes of the parts of a dimension: as given, or equal ones.
+pub(super) fn part_sizes(
+    given: Option<&[i64]>,
+    size: usize,
+    parts: usize,
+) -> Result<Vec<usize>, Refusal> {
+    let each = size.div_ceil(parts.max(1));
+    let sizes: Vec<usize> = match given {
+        Some(given) => {
+            let sizes: Result<_, _> = given.iter().map(|&n| usize::try_from(n)).collect();
+            sizes.map_err(|_| Refusal::from("a part of negative size"))?
+        }
+        None => (0..parts)
+            .map(|i| each.min(size.saturating_sub(i * each)))
+            .collect(),
+    };
+    let total = sizes.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
+    if total != Some(size) || sizes.contains(&0) || sizes.len() < parts {
+        return Err(format!("parts {sizes:?} of {size}").into());
+    }
+    Ok(sizes)
 }

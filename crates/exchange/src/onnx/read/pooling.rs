@@ -4,7 +4,7 @@ use network::{NodeId, Op, Padding, Shape, Window};
 
 use super::layers::window;
 use super::shapes::axis;
-use super::view::{Axis, View, long};
+use super::view::{Part, View, joined};
 use super::{Activation, Importer, Refusal, Site};
 
 /// Padding at the bottom and on the right that makes room for the last, partial
@@ -67,7 +67,7 @@ impl Importer<'_> {
     }
 
     pub(super) fn max_pool(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let x = self.image(site.activation(0)?)?;
+        let x = self.image(&site.name, site.activation(0)?)?;
         let (mut window, extra) = self.pool_window(site, x)?;
         // Padding never wins, so more of it changes nothing.
         window.padding.bottom += extra[0];
@@ -75,12 +75,11 @@ impl Importer<'_> {
         let node = self
             .sketch
             .layer(&site.name, Op::MaxPool { window }, x, vec![])?;
-        let view = View::nchw();
-        Ok(Activation { node, view })
+        Ok(self.as_image(node))
     }
 
     pub(super) fn average_pool(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let mut x = self.image(site.activation(0)?)?;
+        let mut x = self.image(&site.name, site.activation(0)?)?;
         let (mut window, extra) = self.pool_window(site, x)?;
         let mut count_padding = site.attributes.int("count_include_pad") == Some(1);
         if extra != [0, 0] {
@@ -107,16 +106,14 @@ impl Importer<'_> {
             count_padding,
         };
         let node = self.sketch.layer(&site.name, op, x, vec![])?;
-        let view = View::nchw();
-        Ok(Activation { node, view })
+        Ok(self.as_image(node))
     }
 
     /// Mean or maximum of all pixels; keeps the dimensions.
     pub(super) fn global_pool(&mut self, op: &str, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let x = self.image(site.activation(0)?)?;
+        let x = self.image(&site.name, site.activation(0)?)?;
         let node = self.over_pixels(op, &site.name, x)?;
-        let view = View::nchw();
-        Ok(Activation { node, view })
+        Ok(self.as_image(node))
     }
 
     fn over_pixels(&mut self, op: &str, name: &str, x: NodeId) -> Result<NodeId, Refusal> {
@@ -140,40 +137,66 @@ impl Importer<'_> {
     /// Mean, sum or maximum over the pixels, in any layout.
     pub(super) fn reduce(&mut self, op: &str, site: &Site<'_>) -> Result<Activation, Refusal> {
         let x = site.activation(0)?;
-        let sizes = self.sizes(x);
         let axes = match site.constant(1)? {
             Some(axes) => axes.as_ints(),
             None => site.attributes.ints("axes"),
         };
         let axes = axes.ok_or("reduces everything, the batch included")?;
-        let mut reduced = Vec::new();
+        let keep = site.attributes.int("keepdims") != Some(0);
+        let (x, axes) = (x.clone(), axes.to_vec());
+        self.reduced(op, &site.name, &x, &axes, keep)
+    }
+
+    /// Reduces some dimensions.
+    pub(super) fn reduced(
+        &mut self,
+        op: &str,
+        name: &str,
+        x: &Activation,
+        axes: &[i64],
+        keep: bool,
+    ) -> Result<Activation, Refusal> {
+        let rank = x.view.dims.len();
+        let mut gone = vec![false; rank];
         for &a in axes {
-            match axis(a, sizes.len())? {
-                0 => return Err("reduces the batch".into()),
-                dim if !reduced.contains(&(dim - 1)) => reduced.push(dim - 1),
-                _ => {}
-            }
+            gone[axis(a, rank)?] = true;
         }
+        if (0..rank).any(|d| gone[d] && x.view.has_batch(d)) {
+            return Err("reduces the batch".into());
+        }
+        // Steps of a norm are found by the node that they are of.
+        let last = gone.iter().rposition(|&gone| gone) == Some(rank - 1);
+        let x = match op == "ReduceMean" && last && gone.iter().filter(|&&gone| gone).count() == 1 {
+            true => &self.channels_last(name, x, 1)?,
+            false => x,
+        };
+        let of = |wanted: bool| (0..rank).filter(|&d| gone[d] == wanted).collect::<Vec<_>>();
+        let (reduced, kept) = (of(true), of(false));
         let shape = self.node_shape(x);
-        let gone: Vec<Axis> = reduced.iter().flat_map(|&d| x.view.0[d].clone()).collect();
-        let gone = long(shape, &gone);
-        let pixels = long(shape, &[Axis::Height, Axis::Width]);
-        if gone.contains(&Axis::Channel) || !pixels.iter().all(|axis| gone.contains(axis)) {
-            return Err(
-                format!("{axes:?} of {sizes:?} are not all pixels and nothing else").into(),
-            );
+        let channels = joined(&x.view.permuted(&kept).walks());
+        let own = match shape.channels {
+            1 => channels.is_empty(),
+            count => channels == [Part::Walk { count, stride: 1 }],
+        };
+        let node = if own && x.view.covers(shape.len()) {
+            x.node
+        } else {
+            // What is reduced as pixels, what is kept as channels.
+            let sizes = self.inner_sizes(x);
+            let product = |dims: &[usize]| dims.iter().map(|&d| sizes[d]).product();
+            let shape = Shape::new(1, product(&reduced), product(&kept));
+            let order = [&reduced[..], &kept].concat();
+            self.arranged(&format!("{name}.pixels"), x, &order, shape)?
+        };
+        let node = self.over_pixels(op, name, node)?;
+        let mut dims = x.view.dims.clone();
+        reduced.iter().for_each(|&d| dims[d].clear());
+        if !keep {
+            dims = kept.iter().map(|&d| dims[d].clone()).collect();
         }
-        let node = self.over_pixels(op, &site.name, x.node)?;
-        let mut view = x.view.clone();
-        if site.attributes.int("keepdims") == Some(0) {
-            let kept = view
-                .0
-                .into_iter()
-                .enumerate()
-                .filter(|(d, _)| !reduced.contains(d));
-            view = View(kept.map(|(_, axes)| axes).collect());
-        }
-        let view = view.settled(self.sketch.shape(node));
-        Ok(Activation { node, view })
+        let view = View::row_major(&dims);
+        let result = Activation { node, view };
+        self.reduction_fact(op, x, &reduced, &result);
+        Ok(result)
     }
 }

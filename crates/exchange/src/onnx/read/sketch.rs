@@ -5,15 +5,19 @@ mod patterns;
 
 use std::collections::HashMap;
 
-use network::{Activation, Graph, GraphError, Node, NodeId, Op, Shape};
+use network::{Activation, Graph, GraphError, Node, NodeId, Op, Rearrange, Role, Shape};
 
-/// What a node computes; the error function is no operator of ours, but part of
-/// a pattern for one.
+/// What a node computes; some functions are no operators of ours, but part of a
+/// pattern for one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     Op(Op),
-    Erf,
+    /// This operator of ONNX.
+    Part(&'static str),
 }
+
+/// The error function, part of Gelu.
+pub(super) const ERF: Kind = Kind::Part("Erf");
 
 #[derive(Clone, Debug)]
 struct Draft {
@@ -32,6 +36,8 @@ pub(super) struct Sketch {
     names: HashMap<String, usize>,
     /// Node to its flattened form.
     flat: HashMap<NodeId, NodeId>,
+    /// Node and movement to the rearranged node.
+    moved: HashMap<NodeId, Vec<(Rearrange, NodeId)>>,
 }
 
 /// What is wrong, for the node's error.
@@ -51,6 +57,7 @@ impl Sketch {
             drafts: vec![draft],
             names: HashMap::from([("input".into(), 1)]),
             flat: HashMap::new(),
+            moved: HashMap::new(),
         })
     }
 
@@ -61,7 +68,7 @@ impl Sketch {
     fn op(&self, node: NodeId) -> Option<&Op> {
         match &self.drafts[node].kind {
             Kind::Op(op) => Some(op),
-            Kind::Erf => None,
+            Kind::Part(_) => None,
         }
     }
 
@@ -140,8 +147,60 @@ impl Sketch {
         Ok(flat)
     }
 
-    pub(super) fn erf(&mut self, name: &str, input: NodeId) -> NodeId {
-        self.push(name, Kind::Erf, &[input], self.shape(input))
+    /// A function that must become part of a pattern.
+    pub(super) fn part(&mut self, name: &str, op: &'static str, input: NodeId) -> NodeId {
+        self.push(name, Kind::Part(op), &[input], self.shape(input))
+    }
+
+    /// Elements in other places; the same movement is made once.
+    pub(super) fn rearranged(
+        &mut self,
+        name: &str,
+        input: NodeId,
+        movement: Rearrange,
+    ) -> Result<NodeId, Reason> {
+        let known = self.moved.get(&input).into_iter().flatten();
+        if let Some((_, node)) = known.into_iter().find(|(known, _)| *known == movement) {
+            return Ok(*node);
+        }
+        let node = self.layer(name, Op::Rearrange(movement.clone()), input, vec![])?;
+        self.moved.entry(input).or_default().push((movement, node));
+        Ok(node)
+    }
+
+    /// A value of the network's own.
+    pub(super) fn parameter(
+        &mut self,
+        name: &str,
+        shape: Shape,
+        role: Role,
+        values: Vec<f32>,
+    ) -> Result<NodeId, Reason> {
+        check_shape(shape).map_err(|_| format!("a constant of {shape} is too large"))?;
+        let node = self.push(name, Kind::Op(Op::Parameter { shape, role }), &[], shape);
+        self.drafts[node].values = vec![values];
+        Ok(node)
+    }
+
+    /// Products of matrices.
+    pub(super) fn mat_mul(
+        &mut self,
+        name: &str,
+        transposed: bool,
+        a: NodeId,
+        b: NodeId,
+    ) -> Result<NodeId, Reason> {
+        let (x, y) = (self.shape(a), self.shape(b));
+        let (depth, columns) = match transposed {
+            true => (y.channels, y.width),
+            false => (y.width, y.channels),
+        };
+        if x.height != y.height || x.channels != depth {
+            return Err(format!("cannot multiply the matrices {x} and {y}"));
+        }
+        let shape = Shape::new(x.height, x.width, columns);
+        check_shape(shape).map_err(|_| format!("its output {shape} is too large"))?;
+        Ok(self.push(name, Kind::Op(Op::MatMul { transposed }), &[a, b], shape))
     }
 
     /// `scale * x + shift`; one value stands for all channels.
@@ -157,25 +216,12 @@ impl Sketch {
 
     pub(super) fn add(&mut self, name: &str, a: NodeId, b: NodeId) -> Result<NodeId, Reason> {
         let (x, y) = (self.shape(a), self.shape(b));
-        let pair = match (x == y, spreads(x, y), spreads(y, x)) {
-            (true, ..) => [a, b],
-            (_, true, _) => [a, self.spread(name, b, a)?],
-            (_, _, true) => [self.spread(name, a, b)?, b],
+        let pair = match (spreads(x, y), spreads(y, x)) {
+            (true, _) => [a, b],
+            (_, true) => [b, a],
             _ => return Err(format!("cannot add {x} and {y}")),
         };
         Ok(self.push(name, Kind::Op(Op::Add), &pair, self.shape(pair[0])))
-    }
-
-    /// A vector on every pixel of another node's shape: times ones.
-    fn spread(&mut self, name: &str, vector: NodeId, over: NodeId) -> Result<NodeId, Reason> {
-        let ones = self.affine(&format!("{name}.ones"), over, vec![0.0], vec![1.0])?;
-        let shape = self.shape(over);
-        Ok(self.push(
-            &format!("{name}.spread"),
-            Kind::Op(Op::Mul),
-            &[ones, vector],
-            shape,
-        ))
     }
 
     /// A product, or the activation that it is part of.
@@ -191,9 +237,9 @@ impl Sketch {
             }
         }
         let (x, y) = (self.shape(a), self.shape(b));
-        let pair = match (x == y, spreads(x, y), spreads(y, x)) {
-            (true, ..) | (_, true, _) => [a, b],
-            (_, _, true) => [b, a],
+        let pair = match (spreads(x, y), spreads(y, x)) {
+            (true, _) => [a, b],
+            (_, true) => [b, a],
             _ => return Err(format!("cannot multiply {x} by {y}")),
         };
         Ok(self.push(name, Kind::Op(Op::Mul), &pair, self.shape(pair[0])))
@@ -218,8 +264,8 @@ impl Sketch {
 
 /// Why a sketch is no graph.
 pub(super) enum SketchError {
-    /// This node's error function is not part of a Gelu.
-    Erf(String),
+    /// This node and its operator are part of no pattern.
+    Part(String, &'static str),
     /// See there.
     Graph(GraphError),
 }
@@ -234,6 +280,10 @@ fn check_shape(shape: Shape) -> Result<(), GraphError> {
     Graph::new(vec![input]).map(drop)
 }
 
-fn spreads(image: Shape, vector: Shape) -> bool {
-    vector == Shape::vector(image.channels)
+/// Whether the second has the shape of the first, or spreads to it.
+pub(super) fn spreads(first: Shape, second: Shape) -> bool {
+    let along = |a: usize, b: usize| a == b || b == 1;
+    along(first.height, second.height)
+        && along(first.width, second.width)
+        && along(first.channels, second.channels)
 }

@@ -68,7 +68,7 @@ impl Writer<'_> {
         let first = self.channels_last(node.inputs[0]);
         let mut second = self.channels_last(node.inputs[1]);
         if transposed {
-            second = self.permuted(&second, "turned", &[0, 1, 3, 2]);
+            second = self.permuted(&second, "transposed", &[0, 1, 3, 2]);
         }
         self.emit("MatMul", &node.name, &[&first, &second], vec![]);
     }

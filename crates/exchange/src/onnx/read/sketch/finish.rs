@@ -20,8 +20,9 @@ impl Sketch {
             if id > 0 && needed[id] == 0 {
                 continue;
             }
-            let Kind::Op(op) = draft.kind else {
-                return Err(SketchError::Erf(draft.name));
+            let op = match draft.kind {
+                Kind::Op(op) => op,
+                Kind::Part(op) => return Err(SketchError::Part(draft.name, op)),
             };
             ids[id] = nodes.len();
             nodes.push(Node {

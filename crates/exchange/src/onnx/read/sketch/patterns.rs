@@ -2,7 +2,7 @@
 
 use network::{Activation, NodeId, Op};
 
-use super::{Kind, Sketch};
+use super::{ERF, Sketch};
 
 impl Sketch {
     /// `x * sigmoid(x)` and `x * hard_sigmoid(x)`.
@@ -38,7 +38,7 @@ impl Sketch {
     /// the factor.
     pub(super) fn gelu(&self, x: NodeId, gate: NodeId) -> Option<(NodeId, f32)> {
         let (erf, a, b) = self.scalar_source(gate);
-        if self.drafts[erf].kind != Kind::Erf || !close(a, b) {
+        if self.drafts[erf].kind != ERF || !close(a, b) {
             return None;
         }
         // The argument is one affine node behind `x`, `x` itself may be one.
