@@ -89,6 +89,10 @@ impl Writer<'_> {
         };
         let (name, shape) = (node.name.as_str(), self.graph().shape(id));
         let channels = shape.channels;
+        if over_pixels && centred {
+            self.group_norm(id, groups, epsilon, (scale, shift));
+            return Layout::First;
+        }
         let source = self.channels_last(node.inputs[0]);
         let mut parameters = self.parameters(id).into_iter();
         let (scale, shift) = (
@@ -146,6 +150,47 @@ impl Writer<'_> {
             self.emit("Add", name, &[&value, &shift], vec![]);
         }
         Layout::Last
+    }
+
+    /// A group norm: of each group as one channel, then the factors.
+    fn group_norm(&mut self, id: NodeId, groups: usize, epsilon: f32, factors: (bool, bool)) {
+        let node = self.graph().nodes()[id].clone();
+        let (name, shape) = (node.name.as_str(), self.graph().shape(id));
+        let part = |part: &str| format!("{name}/{part}");
+        let source = self.image(node.inputs[0]);
+        let inner = shape.channels / groups * shape.pixels();
+        self.reshape(&source, &part("grouped"), &[0, groups, inner]);
+        let ones = self.initialiser(part("ones"), &[groups], &vec![1.0; groups]);
+        let zeros = self.initialiser(part("zeros"), &[groups], &vec![0.0; groups]);
+        let inputs = [part("grouped"), ones, zeros];
+        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+        let attributes = vec![float("epsilon", epsilon)];
+        self.emit(
+            "InstanceNormalization",
+            &part("normal"),
+            &inputs,
+            attributes,
+        );
+        let (scale, shift) = factors;
+        let end = |value: &str, ends: bool| if ends { name.to_string() } else { part(value) };
+        let mut value = end("image", !scale && !shift);
+        let image = [0, shape.channels, shape.height, shape.width];
+        self.reshape(&part("normal"), &value, &image);
+        let range = self.model.graph.parameters_of(id);
+        let channels = |writer: &mut Self, at: usize, suffix: &str| {
+            let values = writer.model.parameters.get(at);
+            writer.per_channel(part(suffix), values, Layout::First)
+        };
+        if scale {
+            let factor = channels(self, range.start, "scale");
+            let product = end("product", !shift);
+            self.emit("Mul", &product, &[&value, &factor], vec![]);
+            value = product;
+        }
+        if shift {
+            let offset = channels(self, range.end - 1, "shift");
+            self.emit("Add", name, &[&value, &offset], vec![]);
+        }
     }
 
     /// The mean along some dimensions, which stay with one element.
