@@ -20,5 +20,4 @@ mod parquet;
 mod regression;
 mod shards;
 mod siblings;
-mod tokens;
 mod workspace;
