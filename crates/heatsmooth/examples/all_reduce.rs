@@ -11,6 +11,8 @@ use heatsmooth::{Error, MpiJob};
 
 /// Parameters of ResNet-20, ResNet-50 and a large transformer, in millions.
 const MILLIONS: [f64; 3] = [0.27, 25.6, 300.0];
+/// How often statistics are summed up.
+const TIMES: u32 = 1000;
 /// Values of one array: a usual layer.
 const LAYER: usize = 100_000;
 
@@ -22,6 +24,21 @@ fn main() -> Result<(), Error> {
         ));
     };
     let ranks = job.ranks();
+    // What a batch norm of 64 channels sums up.
+    let mut statistics = [1.0_f64; 129];
+    ranks.barrier()?;
+    let clock = Instant::now();
+    for _ in 0..TIMES {
+        statistics.fill(1.0);
+        ranks.sum_wide(&mut statistics)?;
+    }
+    if ranks.rank() == 0 {
+        let each = 1e6 * clock.elapsed().as_secs_f64() / f64::from(TIMES);
+        println!(
+            "{} ranks, statistics of a batch norm: {each:.1} us",
+            ranks.size()
+        );
+    }
     for millions in MILLIONS {
         let mut values = vec![1.0_f32; (millions * 1e6) as usize];
         let times = (0..3).map(|_| {
