@@ -158,13 +158,7 @@ pub(super) fn evaluate(
         "MatMul" => multiply(input(0)?, input(1)?, budget),
         "Equal" => {
             let equal = |a, b| Some(i64::from(a == b));
-            binary(
-                input(0)?,
-                input(1)?,
-                |a, b| f64::from(a == b),
-                equal,
-                budget,
-            )
+            compared(input(0)?, input(1)?, |a, b| a == b, equal, budget)
         }
         "Where" => {
             let (condition, yes) = (input(0)?, input(1)?);
