@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::kill::without_times;
 use crate::parquet;
 
 const SYNSETS: [&str; 10] = [
@@ -108,26 +109,16 @@ fn recipe(data: &Path, out: &Path) -> Command {
     command
 }
 
-/// All logs of a folder, without the column of times.
-fn rows(folder: &Path) -> BTreeMap<String, Vec<Vec<String>>> {
-    let mut logs = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|ending| ending != "tsv") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let head: Vec<&str> = text.lines().next().unwrap().split('\t').collect();
-        let timed = |at: usize| ["time", "seconds"].contains(&head[at]);
-        let row = |line: &str| {
-            let cells = line.split('\t').enumerate();
-            let kept = cells.filter(|(at, _)| !timed(*at));
-            kept.map(|(_, cell)| cell.to_owned()).collect()
-        };
+/// All logs of a folder, without the columns of times.
+fn rows(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let files = std::fs::read_dir(folder).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let logs = paths.filter(|path| path.extension().is_some_and(|ending| ending == "tsv"));
+    logs.map(|path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        logs.insert(name, text.lines().map(row).collect());
-    }
-    logs
+        (name, without_times(&path))
+    })
+    .collect()
 }
 
 #[test]
@@ -211,11 +202,14 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
     write_folder(&data.join("train"), &images(0, 1));
     write_folder(&data.join("val"), &images(1, 2));
     for (options, words) in [
-        (&["--skip", "21"][..], "skip is 21"),
-        (&["--images", "2", "--skip", "20"], "images is 2"),
+        (&["--skip", "21"][..], "--skip is `21`"),
+        (&["--images", "2", "--skip", "20"], "--images is `2`"),
         (&["--preset", "fast"], "preset is `fast`"),
         (&["--baseline", "nowhere.pth"], "nowhere.pth"),
-        (&["--arch", "resnet51"], "resnet51"),
+        (
+            &["--arch", "resnet51", "--skip", "1", "--images", "2"],
+            "resnet51",
+        ),
         (&["--input", "16"], "input is `16`"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_heatsmooth"));
