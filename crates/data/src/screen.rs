@@ -36,12 +36,14 @@ choices! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "a macro writes the type")]
 impl Default for BrokenImages {
     fn default() -> Self {
         Self::Refuse
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "a macro writes the type")]
 impl Default for OddImages {
     fn default() -> Self {
         Self::Convert
