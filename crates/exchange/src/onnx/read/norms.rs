@@ -81,10 +81,8 @@ impl Importer<'_> {
             scale: factors,
             shift: factors,
         };
-        let neutral = values.iter().zip([1.0, 0.0]);
-        let neutral = neutral
-            .map(|(v, one)| v.iter().all(|&v| v == one))
-            .all(|same| same);
+        let mut neutral = values.iter().zip([1.0, 0.0]);
+        let neutral = neutral.all(|(v, one)| v.iter().all(|&v| v == one));
         // Groups of the channels of an image, whatever the order within a group.
         let shape = self.node_shape(&x);
         let group = x.view.dims[1].clone();
