@@ -223,7 +223,7 @@ fn point_6_more_outputs_than_classes_are_refused() {
     }
     let text = ends(folder, 0, "eval --model five.safetensors --data pets");
     assert!(
-        text.contains("in alphabetical order: ant, bee, cat, dog, eel"),
+        text.contains("for the data's classes in order: ant, bee, cat, dog, eel"),
         "{text}"
     );
 }
@@ -533,7 +533,7 @@ fn point_26_few_steps_are_warned_about() {
         "smooth --model run --data pets --sigma 0.1 --out heat",
     );
     assert!(
-        text.contains("warning: 9 images make only 3 steps; take more epochs"),
+        text.contains("warning: 9 images make only 4 steps; take more epochs"),
         "{text}"
     );
 }
