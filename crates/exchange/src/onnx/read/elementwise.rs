@@ -2,7 +2,6 @@
 
 use network::{Activation as Function, Op};
 
-use super::facts::Fact;
 use super::matrices::{finite, role};
 use super::sketch::spreads;
 use super::view::{Part, View, joined};
@@ -137,10 +136,12 @@ impl Importer<'_> {
         for _ in 1..exponent {
             node = self.sketch.mul(&site.name, node, x.node)?;
         }
+        let view = x.view.clone();
+        let result = Activation { node, view };
         if exponent == 2 {
-            self.pair_fact("Mul", &x, &x, node);
+            self.pair_fact("Mul", &x, &x, &result);
         }
-        Ok(Activation { node, ..x })
+        Ok(result)
     }
 
     fn arithmetic(&mut self, op: &str, site: &Site<'_>) -> Result<Activation, Refusal> {
@@ -182,11 +183,6 @@ impl Importer<'_> {
         if op == "Div" {
             return self.quotient(name, a, b);
         }
-        let of_mean = matches!(self.facts.get(&b.node), Some(Fact::Mean { .. }));
-        let a = match op == "Sub" && of_mean {
-            true => &self.channels_last(name, a, 1)?,
-            false => a,
-        };
         let (x, y) = self.beside(name, a, b)?;
         let node = match op {
             "Add" | "Sum" => self.sketch.add(name, x.node, y.node)?,
@@ -198,14 +194,15 @@ impl Importer<'_> {
             }
             _ => return Err("one of the inputs must be constant".into()),
         };
-        self.pair_fact(op, a, b, node);
         let (first, second) = (self.node_shape(&x), self.node_shape(&y));
         let view = if spreads(first, second) {
             x.view
         } else {
             y.view
         };
-        Ok(Activation { node, view })
+        let result = Activation { node, view };
+        self.pair_fact(op, a, b, &result);
+        Ok(result)
     }
 
     /// Two branches in the same layout; one of them may have to be spread.
@@ -294,14 +291,17 @@ impl Importer<'_> {
             };
             return self.apply(name, function, x);
         }
-        let source = x.node;
+        let source = x;
         let (x, values) = match self.spread_over(name, x, constant)? {
             Spread::Channels(x, values) => (x, values),
             Spread::Value(x, value) => return self.with_value(op, name, x, value, first),
         };
         let (one, zero) = (vec![1.0], vec![0.0]);
         let negative = || values.iter().map(|v| -v).collect();
-        let number = values[0];
+        let number = match values[..] {
+            [number] => Some(number),
+            _ => None,
+        };
         let (scale, shift) = match (op, first) {
             ("Add" | "Sum", _) => (one, values),
             ("Sub", false) => (one, negative()),
@@ -311,7 +311,7 @@ impl Importer<'_> {
             _ => return Err("divides by activations".into()),
         };
         let node = self.sketch.affine(name, x.node, scale, shift)?;
-        if op == "Add" {
+        if let (true, Some(number)) = (op == "Add", number) {
             self.sum_fact(source, number, node);
         }
         Ok(Activation { node, ..x })

@@ -3,95 +3,151 @@
 
 use network::{NodeId, Op};
 
-use super::view::{Part, joined};
+use super::view::{Part, View};
 use super::{Activation, Importer, Refusal, Site};
 
-/// What a node's value is, of the channels of node `x`, pixel by pixel.
+/// What a tensor is, of another one. Both are tensors of the file, not nodes: a node may
+/// hold more than the tensor, or hold it in another order.
+#[derive(Clone)]
+pub(super) struct Fact {
+    step: Step,
+    /// The tensor that the norm is of.
+    of: Activation,
+    /// Its dimensions that are taken together; they stay with one element where they
+    /// are reduced.
+    dims: Vec<usize>,
+    /// How this tensor lies over its node.
+    view: View,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fact {
-    /// Their mean.
-    Mean { x: NodeId },
-    /// They themselves less their mean.
-    Centred { x: NodeId },
-    /// Their squares, or those of the centred ones.
-    Square { x: NodeId, centred: bool },
+enum Step {
+    /// The mean.
+    Mean,
+    /// The tensor less its mean.
+    Centred,
+    /// The squares, or those of the centred ones.
+    Square { centred: bool },
     /// The mean of these squares and a small number, or its root.
     Variance {
-        x: NodeId,
         centred: bool,
         epsilon: f32,
         root: bool,
     },
-    /// Their length, at least so much.
-    Length { x: NodeId, least: f32 },
+    /// The length, at least so much.
+    Length { least: f32 },
+}
+
+/// `max(length, least)` is taken for `sqrt(length^2 + least^2)`, which is the same where
+/// the least length only guards against a division by zero.
+const LARGEST_GUARD: f32 = 1e-5;
+
+/// Whether two are the same tensor.
+fn same(a: &Activation, b: &Activation) -> bool {
+    a.node == b.node && a.view.is(&b.view)
 }
 
 impl Importer<'_> {
-    /// Whether a value is all channels of a node, in these dimensions.
-    fn are_channels(&self, x: &Activation, dims: &[usize]) -> bool {
-        let shape = self.node_shape(x);
-        let channels = joined(&x.view.permuted(dims).walks());
-        x.view.covers(shape.len())
-            && match shape.channels {
-                1 => channels.is_empty(),
-                count => channels == [Part::Walk { count, stride: 1 }],
+    /// What is known of a tensor; what was reduced may have been spread again.
+    fn fact(&self, x: &Activation) -> Option<Fact> {
+        let fact = self.facts.get(&x.node)?;
+        let mut view = x.view.clone();
+        if !matches!(fact.step, Step::Centred | Step::Square { .. }) {
+            let (sizes, all) = (view.sizes(), fact.of.view.sizes());
+            for &d in &fact.dims {
+                let still = |part: &Part| matches!(part, Part::Walk { stride: 0, .. });
+                if sizes.get(d) == all.get(d) && view.dims[d].iter().all(still) {
+                    view.dims[d].clear();
+                }
             }
+        }
+        fact.view.is(&view).then(|| fact.clone())
     }
 
-    /// Notes what a mean over `dims` of `x` is.
+    /// Notes what the mean over `dims` of `x` is, which lies over `node` as `view` if the
+    /// dimensions are kept.
     pub(super) fn reduction_fact(
         &mut self,
         op: &str,
         x: &Activation,
         dims: &[usize],
-        result: &Activation,
+        node: NodeId,
+        view: View,
     ) {
-        if op != "ReduceMean" || !self.are_channels(x, dims) {
+        if op != "ReduceMean" {
             return;
         }
-        let fact = match self.facts.get(&x.node) {
-            Some(&Fact::Square { x, centred }) => Fact::Variance {
-                x,
-                centred,
-                epsilon: 0.0,
-                root: false,
+        let (step, of) = match self.fact(x) {
+            Some(Fact {
+                step: Step::Square { centred },
+                of,
+                dims: own,
+                ..
+            }) => {
+                if centred && own != dims {
+                    return;
+                }
+                let step = Step::Variance {
+                    centred,
+                    epsilon: 0.0,
+                    root: false,
+                };
+                (step, of)
+            }
+            _ => (Step::Mean, x.clone()),
+        };
+        let dims = dims.to_vec();
+        let fact = Fact {
+            step,
+            of,
+            dims,
+            view,
+        };
+        self.facts.insert(node, fact);
+    }
+
+    /// Notes what a difference or a product of two tensors is.
+    pub(super) fn pair_fact(
+        &mut self,
+        op: &str,
+        a: &Activation,
+        b: &Activation,
+        result: &Activation,
+    ) {
+        let (step, of, dims) = match op {
+            "Sub" => match self.fact(b) {
+                Some(mean) if mean.step == Step::Mean && same(a, &mean.of) => {
+                    (Step::Centred, mean.of, mean.dims)
+                }
+                _ => return,
             },
-            _ => Fact::Mean { x: x.node },
+            "Mul" if same(a, b) => match self.fact(a) {
+                Some(own) if own.step == Step::Centred => {
+                    (Step::Square { centred: true }, own.of, own.dims)
+                }
+                _ => (Step::Square { centred: false }, a.clone(), vec![]),
+            },
+            _ => return,
+        };
+        let fact = Fact {
+            step,
+            of,
+            dims,
+            view: result.view.clone(),
         };
         self.facts.insert(result.node, fact);
     }
 
-    /// Notes what a difference or a product of two values is.
-    pub(super) fn pair_fact(&mut self, op: &str, a: &Activation, b: &Activation, result: NodeId) {
-        let fact = match (op, self.facts.get(&a.node), self.facts.get(&b.node)) {
-            ("Sub", _, Some(&Fact::Mean { x })) if a.node == x => Fact::Centred { x },
-            ("Mul", Some(&Fact::Centred { x }), _) if a.node == b.node => {
-                Fact::Square { x, centred: true }
-            }
-            ("Mul", None, _) if a.node == b.node => Fact::Square {
-                x: a.node,
-                centred: false,
-            },
-            _ => return,
-        };
-        self.facts.insert(result, fact);
-    }
-
     /// Notes what a variance is with a number added.
-    pub(super) fn sum_fact(&mut self, x: NodeId, number: f32, result: NodeId) {
-        if let Some(&Fact::Variance {
-            x,
-            centred,
-            epsilon,
-            root: false,
-        }) = self.facts.get(&x)
-        {
-            let fact = Fact::Variance {
-                x,
-                centred,
-                epsilon: epsilon + number,
+    pub(super) fn sum_fact(&mut self, x: &Activation, number: f32, result: NodeId) {
+        if let Some(mut fact) = self.fact(x)
+            && let Step::Variance {
+                epsilon,
                 root: false,
-            };
+                ..
+            } = &mut fact.step
+        {
+            *epsilon += number;
             self.facts.insert(result, fact);
         }
     }
@@ -100,19 +156,11 @@ impl Importer<'_> {
     pub(super) fn square_root(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
         let input = site.activation(0)?.clone();
         let node = self.sketch.part(&site.name, "Sqrt", input.node);
-        if let Some(&Fact::Variance {
-            x,
-            centred,
-            epsilon,
-            root: false,
-        }) = self.facts.get(&input.node)
+        if let Some(mut fact) = self.fact(&input)
+            && let Step::Variance { root, .. } = &mut fact.step
+            && !*root
         {
-            let fact = Fact::Variance {
-                x,
-                centred,
-                epsilon,
-                root: true,
-            };
+            *root = true;
             self.facts.insert(node, fact);
         }
         Ok(Activation { node, ..input })
@@ -120,7 +168,7 @@ impl Importer<'_> {
 
     /// The length of the vectors along the last dimension, which must be divided by.
     pub(super) fn length(&mut self, site: &Site<'_>) -> Result<Activation, Refusal> {
-        let x = site.activation(0)?;
+        let x = site.activation(0)?.clone();
         let rank = x.view.dims.len();
         let axes = match site.constant(1)? {
             Some(axes) => axes.as_ints(),
@@ -130,13 +178,18 @@ impl Importer<'_> {
         if !axes.is_some_and(|axes| last.contains(&axes.to_vec())) {
             return Err("is supported along the last dimension only".into());
         }
-        let x = self.channels_last(&site.name, x, 1)?;
         let keep = site.attributes.int("keepdims") != Some(0);
         let sum = self.reduced("ReduceSum", &site.name, &x, &[-1], keep)?;
         let node = self.sketch.part(&site.name, "ReduceL2", sum.node);
-        let fact = Fact::Length {
-            x: x.node,
-            least: 0.0,
+        let mut view = sum.view.clone();
+        if !keep {
+            view.dims.push(vec![]);
+        }
+        let fact = Fact {
+            step: Step::Length { least: 0.0 },
+            of: x,
+            dims: vec![rank - 1],
+            view,
         };
         self.facts.insert(node, fact);
         Ok(Activation { node, ..sum })
@@ -147,14 +200,15 @@ impl Importer<'_> {
         &mut self,
         name: &str,
         x: &Activation,
-        least: f32,
+        bound: f32,
     ) -> Option<Activation> {
-        let &Fact::Length { x: of, least: own } = self.facts.get(&x.node)? else {
+        let mut fact = self.fact(x)?;
+        let Step::Length { least } = &mut fact.step else {
             return None;
         };
+        *least = least.max(bound);
         let node = self.sketch.part(name, "Clip", x.node);
-        let least = least.max(own);
-        self.facts.insert(node, Fact::Length { x: of, least });
+        self.facts.insert(node, fact);
         let view = x.view.clone();
         Some(Activation { node, view })
     }
@@ -167,12 +221,40 @@ impl Importer<'_> {
         b: &Activation,
     ) -> Result<Activation, Refusal> {
         let refused = || Refusal::from("divides by activations that are no deviation");
-        let fact = *self.facts.get(&b.node).ok_or_else(refused)?;
-        let own = match self.facts.get(&a.node) {
-            Some(&Fact::Centred { x }) => Some(x),
-            _ => None,
+        let fact = self.fact(b).ok_or_else(refused)?;
+        let (centred, epsilon, least) = match fact.step {
+            Step::Variance {
+                centred,
+                epsilon,
+                root: true,
+            } => (centred, epsilon, None),
+            Step::Length { least } if least > LARGEST_GUARD => {
+                return Err(format!("a length of at least {least} is not supported").into());
+            }
+            Step::Length { least } => (false, 0.0, Some(least)),
+            _ => return Err(refused()),
         };
-        let norm = |centred, epsilon| Op::LayerNorm {
+        let fits = match centred {
+            true => self.fact(a).is_some_and(|own| {
+                own.step == Step::Centred && own.dims == fact.dims && same(&own.of, &fact.of)
+            }),
+            false => same(a, &fact.of),
+        };
+        if !fits {
+            return Err(refused());
+        }
+        // What is taken together as the channels, and back.
+        let rank = fact.of.view.dims.len();
+        let mut order: Vec<usize> = (0..rank).filter(|d| !fact.dims.contains(d)).collect();
+        order.extend(&fact.dims);
+        let turned = Activation {
+            node: fact.of.node,
+            view: fact.of.view.permuted(&order),
+        };
+        let turned = self.channels_last(name, &turned, fact.dims.len())?;
+        // The length is the root of the mean square times that of the number.
+        let n = self.node_shape(&turned).channels as f32;
+        let norm = |epsilon| Op::LayerNorm {
             groups: 1,
             over_pixels: false,
             centred,
@@ -180,43 +262,25 @@ impl Importer<'_> {
             scale: false,
             shift: false,
         };
-        match fact {
-            Fact::Variance {
-                x,
-                centred: true,
-                epsilon,
-                root: true,
-            } if own == Some(x) => {
-                let node = self.sketch.layer(name, norm(true, epsilon), x, vec![])?;
-                let view = a.view.clone();
-                Ok(Activation { node, view })
-            }
-            Fact::Variance {
-                x,
-                centred: false,
-                epsilon,
-                root: true,
-            } if a.node == x => {
-                let node = self.sketch.layer(name, norm(false, epsilon), x, vec![])?;
-                let view = a.view.clone();
-                Ok(Activation { node, view })
-            }
-            Fact::Length { x, least } => {
-                let a = self.channels_last(name, a, 1)?;
-                if a.node != x {
-                    return Err(refused());
-                }
-                // The length is the root of the mean square times that of the number.
-                let n = self.node_shape(&a).channels as f32;
+        let node = match least {
+            None => self
+                .sketch
+                .layer(name, norm(epsilon), turned.node, vec![])?,
+            Some(least) => {
                 let epsilon = (least * least / n).max(f32::MIN_POSITIVE);
-                let node =
-                    self.sketch
-                        .layer(&format!("{name}.norm"), norm(false, epsilon), x, vec![])?;
+                let inner = format!("{name}.norm");
+                let node = self
+                    .sketch
+                    .layer(&inner, norm(epsilon), turned.node, vec![])?;
                 let scale = vec![1.0 / n.sqrt()];
-                let node = self.sketch.affine(name, node, scale, vec![0.0])?;
-                Ok(Activation { node, ..a })
+                self.sketch.affine(name, node, scale, vec![0.0])?
             }
-            _ => Err(refused()),
+        };
+        let mut back = vec![0; rank];
+        for (place, &d) in order.iter().enumerate() {
+            back[d] = place;
         }
+        let view = turned.view.permuted(&back);
+        Ok(Activation { node, view })
     }
 }

@@ -164,12 +164,6 @@ impl Importer<'_> {
         if (0..rank).any(|d| gone[d] && x.view.has_batch(d)) {
             return Err("reduces the batch".into());
         }
-        // Steps of a norm are found by the node that they are of.
-        let last = gone.iter().rposition(|&gone| gone) == Some(rank - 1);
-        let x = match op == "ReduceMean" && last && gone.iter().filter(|&&gone| gone).count() == 1 {
-            true => &self.channels_last(name, x, 1)?,
-            false => x,
-        };
         let of = |wanted: bool| (0..rank).filter(|&d| gone[d] == wanted).collect::<Vec<_>>();
         let (reduced, kept) = (of(true), of(false));
         let shape = self.node_shape(x);
@@ -191,12 +185,9 @@ impl Importer<'_> {
         let node = self.over_pixels(op, name, node)?;
         let mut dims = x.view.dims.clone();
         reduced.iter().for_each(|&d| dims[d].clear());
-        if !keep {
-            dims = kept.iter().map(|&d| dims[d].clone()).collect();
-        }
         let view = View::row_major(&dims);
-        let result = Activation { node, view };
-        self.reduction_fact(op, x, &reduced, &result);
-        Ok(result)
+        self.reduction_fact(op, x, &reduced, node, view.clone());
+        let view = if keep { view } else { view.permuted(&kept) };
+        Ok(Activation { node, view })
     }
 }
