@@ -105,6 +105,19 @@ def pytorch_models():
             x = F.avg_pool2d(x, x.size()[3])
             return self.linear(x.view(x.size(0), -1))
 
+    class Normalised(OptionA):
+        """Means and deviations repeated for every pixel, as Cohen et al. do it."""
+
+        def __init__(self):
+            super().__init__()
+            self.means, self.sds = torch.tensor([0.5, 0.4, 0.3]), torch.tensor([0.2, 0.3, 0.25])
+
+        def logits(self, x):
+            b, _, h, w = x.shape
+            means = self.means.repeat((b, h, w, 1)).permute(0, 3, 1, 2)
+            sds = self.sds.repeat((b, h, w, 1)).permute(0, 3, 1, 2)
+            return super().logits((x - means) / sds)
+
     def randomise(net):
         for module in net.modules():
             if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
@@ -145,6 +158,11 @@ def pytorch_models():
         location="option-a-external.onnx.data",
         size_threshold=0,
     )
+    normalised = randomise(Normalised())
+    keep = {"training": torch.onnx.TrainingMode.PRESERVE, **old}
+    dynamic = {"dynamic_axes": {"x": {0: "batch"}}}
+    save("normalised-script", normalised, (3, 6, 6), **keep, **dynamic)
+    save("normalised-script-11", normalised, (3, 6, 6), opset_version=11, **keep)
 
 
 def helper_models():
@@ -254,6 +272,18 @@ def helper_models():
     import os
 
     os.remove("onnx/plain.onnx")
+
+    # What must be refused: it is another function for each image, or no norm.
+    flat = node("Flatten", ["z"], ["y"])
+    offsets = constant("b", [[[[0.0]]], [[[1.0]]]])
+    model("refused-batch", [node("Add", ["x", "b"], ["z"]), flat], [offsets], (1, 1, 3), 17, 3, 2)
+    steps = [
+        node("ReduceL2", ["x"], ["l"], axes=[-1]),
+        node("Clip", ["l", "b"], ["k"]),
+        node("Div", ["x", "k"], ["z"]),
+        flat,
+    ]
+    model("refused-length", steps, [constant("b", 0.5)], (1, 1, 3), 17, 3)
 
     # New since: Silu as an operator of its own.
     model(

@@ -54,13 +54,15 @@ fn assert_computes(name: &str, model: &Model) {
 /// What `tokens.py` makes.
 const TOKENS: [&str; 3] = ["vit", "windows", "mixer"];
 
-const MODELS: [&str; 20] = [
+const MODELS: [&str; 22] = [
     "operators-script",
     "operators-script-11",
     "operators-dynamo",
     "option-a-script",
     "option-a-dynamo",
     "option-a-external",
+    "normalised-script",
+    "normalised-script-11",
     "helper-9",
     "helper-18",
     "helper-24",
@@ -355,6 +357,14 @@ fn other_refusals_say_why() {
         error.contains("another file, `option-a-external.onnx.data`"),
         "{error}"
     );
+    for (name, reason) in [
+        ("refused-batch", "differs between the images of a batch"),
+        ("refused-length", "a length of at least 0.5"),
+    ] {
+        let bytes = std::fs::read(golden(&format!("{name}.onnx"))).unwrap();
+        let error = onnx::read(bytes, None).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
     let error = onnx::read(vec![8, 7, 0x3a, 200], None).unwrap_err();
     assert!(
         matches!(error, ImportError::Onnx(OnnxError::Decode(_))),

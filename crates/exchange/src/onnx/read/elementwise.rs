@@ -425,9 +425,14 @@ impl Importer<'_> {
             by *= counts.product::<usize>();
             for part in dim {
                 by /= part.count();
-                // A constant is that of the first image.
-                let Part::Walk { count, stride } = *part else {
-                    continue;
+                let (count, stride) = match *part {
+                    Part::Walk { count, stride } => (count, stride),
+                    // Every image must find the same.
+                    Part::Batch(count) if by > 0 => {
+                        self.spend(places.len().saturating_mul(count))?;
+                        (count, 0)
+                    }
+                    Part::Batch(_) => continue,
                 };
                 let next = places.iter().flat_map(|&(memory, own)| {
                     (0..count).map(move |i| (memory + i * stride, own + i * by))
@@ -435,10 +440,14 @@ impl Importer<'_> {
                 places = next.collect();
             }
         }
-        let mut full = vec![0.0; shape.len()];
+        let mut full = vec![None; shape.len()];
         for (memory, own) in places {
-            full[memory] = values[own];
+            let earlier = full[memory].replace(values[own]);
+            if earlier.is_some_and(|earlier| earlier.to_bits() != values[own].to_bits()) {
+                return Err("a constant that differs between the images of a batch".into());
+            }
         }
+        let full = full.into_iter().map(Option::unwrap_or_default).collect();
         let (shape, full) = compressed(shape, full);
         if shape.pixels() == 1 {
             return Ok(Spread::Channels(x, full));

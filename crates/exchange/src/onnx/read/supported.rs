@@ -58,6 +58,7 @@ pub const SUPPORTED: &[&str] = &[
     "Sum",
     "Swish",
     "Tanh",
+    "Tile (of constants)",
     "Transpose",
     "Unsqueeze",
 ];
