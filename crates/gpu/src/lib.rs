@@ -1,7 +1,7 @@
 //! The four verbs on a GPU, over the primitives of [burn](https://burn.dev)'s
 //! backends.
 //!
-//! One executor, [`Burn`], for every backend: the runtime is the device. Features
+//! One executor, `Burn`, for every backend: the runtime is the device. Features
 //! choose what is built; without any this crate is empty.
 //!
 //! | feature | runtime |
