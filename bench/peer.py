@@ -3,7 +3,7 @@ ONNX Runtime.
 
     peer.py versions
     peer.py prepare FOLDER ARCH BATCH...
-    peer.py serve FOLDER ARCH WORK BATCH ENGINE CONFIGURATION THREADS SECONDS
+    peer.py serve FOLDER ARCH WORK BATCH ENGINE CONFIGURATION THREADS SECONDS DEVICE
 
 `serve` gets everything ready, compilation included, and then measures once for
 each line on its standard input.
@@ -376,7 +376,7 @@ def steps_of(net, work, images, labels, engine, configuration):
     return run
 
 
-def ready(folder, arch, work, batch, engine, configuration, threads):
+def ready(folder, arch, work, batch, engine, configuration, threads, device):
     """The work, warmed up, and the logits of the pattern."""
     torch.set_num_threads(threads)
     side, _ = TASKS.get(arch, (32, 10))
@@ -405,11 +405,17 @@ def ready(folder, arch, work, batch, engine, configuration, threads):
     else:
         net = network(arch)
         net.load_state_dict(torch.load(folder / f"{arch}.pth"))
-        net.eval()
+        net, images = net.eval().to(device), images.to(device)
         with torch.inference_mode():
-            logits = net(pattern(arch))[0].tolist()
-        labels = torch.arange(batch) % len(logits)
-        run = steps_of(net, work, images, labels, engine, configuration)
+            logits = net(pattern(arch).to(device))[0].tolist()
+        labels = (torch.arange(batch) % len(logits)).to(device)
+        step = steps_of(net, work, images, labels, engine, configuration)
+
+        def run():
+            step()
+            if device != "cpu":
+                torch.cuda.synchronize()
+
     start = time.perf_counter()
     run()
     while time.perf_counter() - start < 1:
@@ -433,8 +439,8 @@ def measure(run, seconds):
     return statistics.median(times)
 
 
-def serve(folder, arch, work, batch, engine, configuration, threads, seconds):
-    run, logits = ready(folder, arch, work, batch, engine, configuration, threads)
+def serve(folder, arch, work, batch, engine, configuration, threads, seconds, device):
+    run, logits = ready(folder, arch, work, batch, engine, configuration, threads, device)
     print(json.dumps({"logits": logits}), flush=True)
     for _ in sys.stdin:
         result = {
@@ -457,10 +463,9 @@ def main():
     elif command == "prepare":
         prepare(Path(rest[0]), rest[1], [int(b) for b in rest[2:]])
     else:
-        folder, arch, work, batch, engine, configuration, threads, seconds = rest
-        serve(
-            Path(folder), arch, work, int(batch), engine, configuration, int(threads), float(seconds)
-        )
+        folder, arch, work, batch, engine, configuration, threads, seconds, device = rest
+        threads, seconds = int(threads), float(seconds)
+        serve(Path(folder), arch, work, int(batch), engine, configuration, threads, seconds, device)
 
 
 if __name__ == "__main__":

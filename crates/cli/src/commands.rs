@@ -6,6 +6,7 @@ pub mod completions;
 pub mod convert;
 pub mod data;
 pub mod demo;
+pub mod devices;
 pub mod eval;
 pub mod inspect;
 pub mod measure;

@@ -20,7 +20,7 @@ settings! {
         seed: u64 = 0,
         /// Threads; results do not depend on it [default: all cores].
         threads: Option<usize> = None,
-        /// Where networks run.
+        /// Where networks run: cpu, gpu, or gpu:N.
         device: String = "cpu".into(),
     }
 }

@@ -54,6 +54,7 @@ const COMMANDS: &[Entry] = &[
     commands::inspect::ENTRY,
     commands::convert::ENTRY,
     commands::bench::ENTRY,
+    commands::devices::ENTRY,
     commands::completions::COMPLETIONS,
     commands::completions::MAN,
 ];

@@ -1,10 +1,14 @@
 //! Where networks run.
 
+#[cfg(feature = "accelerated")]
+mod accelerators;
+
 use std::sync::Arc;
 
-use network::{Alone, Collective, Cpu, DeviceError, Executor, Isa, Model};
+use network::{Alone, Collective, Cpu, DeviceError, Executor, Isa, Model, Precision};
 use rayon::ThreadPool;
 use record::Versions;
+use serde::Serialize;
 use settings::SettingError;
 
 use crate::error::Error;
@@ -12,8 +16,9 @@ use crate::error::Error;
 /// No machine has more cores that are worth a thread each.
 const MOST_THREADS: usize = 1024;
 
-/// Another program that evaluates its own networks
-/// ([`Graph::foreign`](network::Graph::foreign)): PyTorch, from Python.
+/// Something besides our own kernels that evaluates networks: another program with its
+/// own ([`Graph::foreign`](network::Graph::foreign): PyTorch, from Python), or a GPU
+/// with ours.
 pub trait Engine: Send + Sync {
     /// What computes, for records: program, version, device, precision.
     fn name(&self) -> String;
@@ -23,6 +28,26 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// A network that it does not know; a device without room for it.
     fn load(&self, model: &Model) -> Result<Box<dyn Executor>, DeviceError>;
+
+    /// The same with passes in another precision, if it has it.
+    fn in_precision(&self, _: Precision) -> Option<Arc<dyn Engine>> {
+        None
+    }
+}
+
+/// What there is to run networks on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceInfo {
+    /// The name that chooses it: `cpu`, `gpu:0`.
+    pub device: String,
+    /// As it calls itself.
+    pub name: String,
+    /// What computes there: instructions or driver.
+    pub driver: String,
+    /// Bytes of memory, where it is known.
+    pub memory: Option<u64>,
+    /// Precisions that passes can have.
+    pub precisions: Vec<&'static str>,
 }
 
 /// Where networks run, chosen at run time. Cloning is cheap: clones share the
@@ -30,8 +55,12 @@ pub trait Engine: Send + Sync {
 #[derive(Clone)]
 pub struct Device {
     pool: Arc<ThreadPool>,
+    /// For networks of another program.
     engine: Option<Arc<dyn Engine>>,
     ranks: Arc<dyn Collective>,
+    /// For our own, in the place of the CPU's kernels.
+    accelerator: Option<Arc<dyn Engine>>,
+    precision: Precision,
 }
 
 impl Device {
@@ -58,6 +87,8 @@ impl Device {
             pool: Arc::new(pool),
             engine: None,
             ranks: Arc::new(Alone),
+            accelerator: None,
+            precision: Precision::F32,
         })
     }
 
@@ -87,19 +118,89 @@ impl Device {
         self.ranks.rank() == 0
     }
 
-    /// A device by its name: `cpu`.
+    /// The same, with our own networks on something else than the CPU.
+    #[must_use]
+    pub fn with_accelerator(self, accelerator: Arc<dyn Engine>) -> Self {
+        Self {
+            accelerator: Some(accelerator),
+            ..self
+        }
+    }
+
+    /// The same, with passes that keep nothing in another precision.
     ///
     /// # Errors
-    /// A name that this build does not know.
+    /// A device that computes in single precision only.
+    pub fn with_precision(self, precision: Precision) -> Result<Self, Error> {
+        if precision == self.precision {
+            return Ok(self);
+        }
+        let accelerator = self.accelerator.as_ref();
+        let Some(accelerator) = accelerator.and_then(|a| a.in_precision(precision)) else {
+            return Err(Error::refused(
+                format!("this device does not compute in {}", precision.name()),
+                "take f32, or a GPU that has it: `heatsmooth devices` lists them",
+            ));
+        };
+        Ok(Self {
+            accelerator: Some(accelerator),
+            precision,
+            ..self
+        })
+    }
+
+    /// A device by its name: `cpu`, `gpu`, `gpu:1`, or several as `gpu:0,1`.
+    ///
+    /// # Errors
+    /// A name that this build does not know; a GPU that is not there.
     pub fn named(name: &str, threads: Option<usize>) -> Result<Self, Error> {
         match name {
             "cpu" => Self::cpu(threads),
-            _ if name == "gpu" || name.starts_with("gpu:") => Err(Error::refused(
-                format!("this build runs on the CPU only, not on {name}"),
-                "leave the device out, or say cpu",
-            )),
-            _ => Err(SettingError::value("device", name, "cpu").into()),
+            "flex" => flex(Self::cpu(threads)?),
+            "gpu" => gpu(Self::cpu(threads)?, name, "0"),
+            _ => match name.strip_prefix("gpu:") {
+                Some(which) => gpu(Self::cpu(threads)?, name, which),
+                None => Err(SettingError::value("device", name, "cpu, gpu, or gpu:N").into()),
+            },
         }
+    }
+
+    /// What there is to run networks on: the CPU, and the GPUs that this build finds.
+    ///
+    /// # Errors
+    /// A driver that fails.
+    pub fn list() -> Result<Vec<DeviceInfo>, Error> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        #[cfg_attr(
+            not(feature = "accelerated"),
+            expect(unused_mut, reason = "nothing else")
+        )]
+        let mut list = vec![DeviceInfo {
+            device: "cpu".into(),
+            name: format!("CPU, {cores} threads"),
+            driver: Isa::detect().name().into(),
+            memory: None,
+            precisions: vec![Precision::F32.name()],
+        }];
+        #[cfg(feature = "flex")]
+        list.push(DeviceInfo {
+            device: "flex".into(),
+            name: "burn on the CPU, for tests".into(),
+            driver: "flex".into(),
+            memory: None,
+            precisions: Precision::ALL.map(Precision::name).into(),
+        });
+        #[cfg(feature = "cube")]
+        list.extend(accelerators::list()?);
+        Ok(list)
+    }
+
+    /// This build can use GPUs.
+    pub const HAS_GPUS: bool = cfg!(feature = "cube");
+
+    /// What passes that keep nothing compute in.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Puts a model on the device.
@@ -107,10 +208,11 @@ impl Device {
     /// # Errors
     /// A device without room for it; a network of another program that is not here.
     pub fn load(&self, model: &Model) -> Result<Box<dyn Executor>, DeviceError> {
-        match (model.graph.foreign(), &self.engine) {
-            (None, _) => Ok(Box::new(Cpu::new(model, Arc::clone(&self.pool)))),
-            (Some(_), Some(engine)) => engine.load(model),
-            (Some((program, network)), None) => Err(DeviceError::OtherProgram {
+        match (model.graph.foreign(), &self.engine, &self.accelerator) {
+            (None, _, Some(accelerator)) => accelerator.load(model),
+            (None, _, None) => Ok(Box::new(Cpu::new(model, Arc::clone(&self.pool)))),
+            (Some(_), Some(engine), _) => engine.load(model),
+            (Some((program, network)), None, _) => Err(DeviceError::OtherProgram {
                 program: program.into(),
                 network: network.into(),
             }),
@@ -127,11 +229,47 @@ impl Device {
         let own = Isa::detect().name();
         Versions {
             program: env!("CARGO_PKG_VERSION").into(),
-            isa: match &self.engine {
+            isa: match self.accelerator.as_ref().or(self.engine.as_ref()) {
                 Some(engine) => format!("{own}; {}", engine.name()),
                 None => own.into(),
             },
             threads: self.threads(),
         }
     }
+}
+
+/// Burn's backend for the CPU, for tests of the GPU's program.
+#[cfg(feature = "flex")]
+#[expect(clippy::unnecessary_wraps, reason = "other builds refuse")]
+fn flex(device: Device) -> Result<Device, Error> {
+    Ok(device.with_accelerator(accelerators::flex()))
+}
+
+#[cfg(not(feature = "flex"))]
+fn flex(_: Device) -> Result<Device, Error> {
+    Err(Error::refused(
+        "this build does not have flex, burn's backend for the CPU",
+        "it tests the GPU's program without a GPU, and is not fast: leave the device out, or \
+         build with the feature flex (docs/gpu.md)",
+    ))
+}
+
+/// The GPUs that a name like `gpu:0,1` means.
+#[cfg(feature = "cube")]
+fn gpu(device: Device, name: &str, which: &str) -> Result<Device, Error> {
+    let numbers: Option<Vec<usize>> = which.split(',').map(|number| number.parse().ok()).collect();
+    let mut numbers = numbers
+        .ok_or_else(|| SettingError::value("device", name, "gpu, gpu:N, or several as gpu:0,1"))?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(device.with_accelerator(accelerators::gpus(&numbers)?))
+}
+
+#[cfg(not(feature = "cube"))]
+fn gpu(_: Device, name: &str, _: &str) -> Result<Device, Error> {
+    Err(Error::refused(
+        format!("this build does not have GPUs, and so not {name}"),
+        "leave the device out, or build with the feature gpu (Vulkan, Metal, DirectX 12), cuda or \
+         rocm, as `cargo build --release -p heatsmooth-cli --features gpu` (docs/gpu.md)",
+    ))
 }

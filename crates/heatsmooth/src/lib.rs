@@ -105,7 +105,7 @@ pub use accuracy::{accuracy, value_errors};
 pub use bench::{Bench, Work};
 pub use calibrate::{calibrate, calibration_log};
 pub use choice::{AttackChoice, MethodChoice};
-pub use device::{Device, Engine};
+pub use device::{Device, DeviceInfo, Engine};
 pub use error::Error;
 pub use evaluation::{AccuracyFigures, EvalOptions};
 pub use experiment::{

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use network::Images;
+use network::{Images, Precision};
 use record::{Guarantee, Log, Manifest, ModelId, Row, SmoothingId};
 use serde_json::{Value, json};
 
@@ -222,6 +222,13 @@ where
             log.display()
         ));
     }
+    let precision = subject.device.precision();
+    if precision != Precision::F32 {
+        observer.note(&format!(
+            "what is said here is about the function that is computed in {} on this device",
+            precision.name()
+        ));
+    }
     observer.begin("images", total, resumed as u64);
     let mut images = subject.images(resumed);
     let (mut failed, mut stopped) = (None, false);
@@ -296,7 +303,18 @@ pub(crate) fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Ma
         smoothing: measurement.smoothing(),
         seed: measurement.seed(),
         guarantee: measurement.guarantee(),
-        configuration: measurement.settings(),
+        configuration: configuration(measurement, subject),
         versions: subject.device.versions(),
     }
+}
+
+/// The measurement's settings, and the precision of passes where it is not the usual
+/// one: what is measured then is the function that is computed so.
+fn configuration<M: Measurement>(measurement: &M, subject: &Subject) -> Value {
+    let mut settings = measurement.settings();
+    let precision = subject.device.precision();
+    if let (Some(settings), true) = (settings.as_object_mut(), precision != Precision::F32) {
+        settings.insert("precision".into(), precision.name().into());
+    }
+    settings
 }

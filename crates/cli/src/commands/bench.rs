@@ -94,7 +94,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let device = common.device()?;
     let threads = device.threads();
     let mut rows = Vec::new();
-    let mut text = format!("{threads} threads\n");
+    let place = device.versions().isa;
+    let mut text = format!("{threads} threads, {place}\n");
     for name in &names {
         let known = NETWORKS.iter().find(|n| n.0 == name);
         let (side, classes, batch, training) =
@@ -120,6 +121,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             );
             rows.push(json!({
                 "arch": name, "work": work.name(), "batch": images, "threads": threads,
+                "device": place,
                 "seconds": seconds, "images_per_second": rate, "logits": logits,
             }));
             if !common.quiet {

@@ -49,6 +49,15 @@ settings! {
     }
 }
 
+settings! {
+    /// How a certificate's passes compute.
+    pub struct PassPrecision {
+        /// What a GPU's passes compute in: f32, f16 or bf16; the certificate is then about
+        /// the function that is computed so.
+        precision: String = "f32".into(),
+    }
+}
+
 /// Heading of the options of [`Weights`].
 pub const WEIGHTS: &str = "Weights without a network";
 
@@ -139,6 +148,9 @@ pub const CALIBRATE: Entry = Entry {
     run: |matches, registry| run(matches, registry, CALIBRATION),
 };
 
+/// The measurement whose passes may have another precision.
+const CERTIFICATION: &str = "certify";
+
 /// The measurement whose log has a place of its own.
 const CALIBRATION: &str = "calibrate";
 
@@ -152,6 +164,9 @@ fn subject_fields(what: &str) -> Vec<Field> {
         _ => LogFile::fields(),
     });
     fields.extend(ImageChoice::fields());
+    if what == CERTIFICATION {
+        fields.extend(PassPrecision::fields());
+    }
     fields
 }
 
@@ -225,7 +240,13 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
         log = shard_log(&log, found.shard);
         terminal.note(&format!("{found}: {}", log.display()));
     }
-    let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
+    let mut device = common.device()?;
+    if what == CERTIFICATION {
+        let wrong = |given: String| SettingError::value("precision", given, "f32, f16 or bf16");
+        let precision = read::<PassPrecision>(&values)?.precision.parse();
+        device = device.with_precision(precision.map_err(wrong).map_err(Error::from)?)?;
+    }
+    let subject = Subject::open(&model, &data, &split, &images, &device)?;
     let context = MeasureContext {
         seed: common.seed(),
         reference: reference.as_ref(),

@@ -14,7 +14,8 @@ use crate::makings;
 const NO_ROW: &[(&str, &str)] = &[
     ("out", "where it goes"),
     ("threads", "results do not depend on it"),
-    ("device", "there is one"),
+    ("device", "without a GPU there is one"),
+    ("precision", "without a GPU there is one"),
     ("quiet", "what is shown"),
     ("json", "what is shown"),
     ("config", "other options, from a file"),
