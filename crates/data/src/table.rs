@@ -1,8 +1,7 @@
 //! Parquet tables with columns `image {bytes, path}` and `label`, as Hugging Face's
 //! `datasets` writes them.
 //!
-//! Own code, because the crate for it takes longer to compile than all of this crate
-//! and reads whole columns; here a page is read when one of its images is asked for.
+//! Own code, for the sake of build time; a page is read when one of its images is asked for.
 //! Plain and dictionary pages, uncompressed or by Snappy or gzip.
 
 mod page;
