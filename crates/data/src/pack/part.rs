@@ -108,10 +108,11 @@ pub(super) struct PartWriter {
 
 fn temporary(path: &Path) -> Result<NamedTempFile, DataError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let builder = tempfile::Builder::new()
+    // Readable to whom the umask says, unlike most temporary files: others train on it, too.
+    let file = tempfile::Builder::new()
         .prefix(".pack-")
-        .tempfile_in(folder);
-    builder.map_err(DataError::io("create a file in", folder))
+        .make_in(folder, |path| File::create_new(path));
+    file.map_err(DataError::io("create a file in", folder))
 }
 
 /// Moves a whole file into place, safely on disk.

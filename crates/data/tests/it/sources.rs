@@ -320,6 +320,12 @@ fn a_pack_shows_the_same_pixels() {
         );
         assert_eq!(packed[0].left_out.len(), 1);
         assert_eq!(packed_view(&out), Some(view));
+        // Who may read it is who may read any new file.
+        let plain = folder.join("n01440764/tall.png").metadata().unwrap();
+        for file in std::fs::read_dir(&out).unwrap() {
+            let made = file.unwrap().metadata().unwrap();
+            assert_eq!(made.permissions(), plain.permissions());
+        }
         // Running it again changes nothing.
         let again = pack(name, &out, &packing, &()).unwrap();
         assert_eq!(again[0].hash, packed[0].hash);
