@@ -464,3 +464,84 @@ fn arrays_are_read_from_the_disk() {
     );
     assert!(open_at(&test, Split::Test).is_err());
 }
+
+/// A few bytes changed, cut out, repeated or moved; a function of the number.
+fn changed(bytes: &[u8], number: u64) -> Vec<u8> {
+    let mut state = number;
+    let mut below = move |bound: usize| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound.max(1) as u64) as usize
+    };
+    let mut bytes = bytes.to_vec();
+    for _ in 0..1 + below(4) {
+        // What says how a file is read stands at its ends.
+        let at = match below(3) {
+            0 => below(bytes.len().min(600)),
+            1 => bytes.len() - 1 - below(bytes.len().min(1500)),
+            _ => below(bytes.len()),
+        };
+        match below(5) {
+            0 => bytes[at] ^= 1 << below(8),
+            1 => bytes[at] = [0, 0xff, 0x7f, 0x80][below(4)],
+            2 => bytes.truncate(at + 1),
+            3 => drop(bytes.drain(at..(at + 1 + below(8)).min(bytes.len() - 1).max(at))),
+            _ => {
+                let some = bytes[at..(at + 8).min(bytes.len())].to_vec();
+                bytes.splice(at..at, some);
+            }
+        }
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn changed_files_give_images_or_errors() {
+    let root = tempfile::tempdir().unwrap();
+    let archive = root.path().join("all.tar");
+    class_tar(&archive);
+    let (images, packed) = (root.path().join("images"), root.path().join("pack"));
+    for (name, class) in ROWS {
+        std::fs::create_dir_all(images.join(class)).unwrap();
+        std::fs::copy(golden(name), images.join(class).join(name)).unwrap();
+    }
+    let packing = PackOptions {
+        view: View::for_shape(SHAPE),
+        ..PackOptions::default()
+    };
+    pack(images.to_str().unwrap(), &packed, &packing, &()).unwrap();
+    let files = [
+        (archive.clone(), archive.clone()),
+        (golden("plain.parquet"), root.path().join("plain.parquet")),
+        (golden("snappy.parquet"), root.path().join("snappy.parquet")),
+        (packed.join("all-00000.pack"), packed.join("all-00000.pack")),
+        (packed.join("pack-all.json"), packed.join("pack-all.json")),
+    ];
+    let mut opened = 0;
+    for (from, to) in files {
+        let whole = std::fs::read(&from).unwrap();
+        let at = if to.starts_with(&packed) {
+            &packed
+        } else {
+            &to
+        };
+        for number in 0..300 {
+            std::fs::write(&to, changed(&whole, number)).unwrap();
+            if let Ok(dataset) = open_at(at, Split::Test) {
+                opened += 1;
+                for image in 0..dataset.len().min(8) as u32 {
+                    let _ = dataset.images([image]);
+                }
+            }
+        }
+        std::fs::write(&to, &whole).unwrap();
+        assert!(open_at(at, Split::Test).is_ok(), "{}", to.display());
+    }
+    // Neither refused all alike, nor taken.
+    assert!((50..1450).contains(&opened), "{opened}");
+}
