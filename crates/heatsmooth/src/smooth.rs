@@ -34,6 +34,8 @@ settings! {
 const BOTH: &str = "both";
 /// What makes the base, and what averages it.
 const STAGES: [&str; 2] = ["heat", "average"];
+/// The setting of the second that is the first one's where both are made.
+const PENALTY: &str = "lambda";
 /// The run folder of the base.
 const BASE_FOLDER: &str = "base";
 /// A model that keeps its class under noise on so many images is good enough to
@@ -129,6 +131,40 @@ impl Registry {
         all
     }
 
+    /// What always has an effect when a model is smoothed this way, with the defaults
+    /// that it has there: said again, it changes nothing. Both stages have no training in
+    /// common, and the first one's settings only matter where it is needed.
+    ///
+    /// # Errors
+    /// A way that there is not.
+    pub fn fields_of_smoothing(&self, by: Option<&str>, data: &str) -> Result<Vec<Field>, Error> {
+        let by = by.unwrap_or(BOTH);
+        let mut all = SmoothOptions::fields();
+        if by == BOTH {
+            let average = (self.method(STAGES[1])?.fields)();
+            all.extend(average.into_iter().filter(|field| field.name != PENALTY));
+            return Ok(all);
+        }
+        let entry = self.smoother(by)?;
+        all.extend((entry.fields)());
+        let usual = (entry.training)(data).write();
+        all.extend(Training::fields().into_iter().map(|field| Field {
+            default: usual.get(&field.name).cloned(),
+            ..field
+        }));
+        Ok(all)
+    }
+
+    /// The way to smooth of that name.
+    fn smoother(&self, by: &str) -> Result<&MethodEntry, Error> {
+        let found = self.smoothers().find(|entry| entry.info.name == by);
+        found.ok_or_else(|| {
+            let names = self.smoothers().map(|entry| &*entry.info.name);
+            let names: Vec<&str> = names.chain([BOTH]).collect();
+            SettingError::value("by", by, names.join(", ")).into()
+        })
+    }
+
     /// Smooths the workshop's model with what was said, the rest being defaults.
     /// Run again, it goes on where it stopped.
     ///
@@ -145,11 +181,7 @@ impl Registry {
         if by == BOTH {
             return self.smooth_twice(said, workshop, observer);
         }
-        if !self.smoothers().any(|entry| entry.info.name == by) {
-            let names = self.smoothers().map(|entry| &*entry.info.name);
-            let names: Vec<&str> = names.chain([BOTH]).collect();
-            return Err(SettingError::value("by", by, names.join(", ")).into());
-        }
+        self.smoother(by)?;
         let values = self.own_values(said, by, &[])?;
         self.refuse_unused(said, &[&values], &format!("{by} has no such setting"))?;
         let v = self.fit(by, &values, workshop, observer)?;
@@ -178,8 +210,7 @@ impl Registry {
         let steadiness = steadiness(&loaded, &images, &noise, workshop)?;
         let [heat, average] = STAGES;
         let first = self.own_values(said, heat, &[])?;
-        // The penalty is the first stage's.
-        let second = self.own_values(said, average, &["lambda"])?;
+        let second = self.own_values(said, average, &[PENALTY])?;
         let (kept, count) = (percent(steadiness), images.len());
         let task = loaded.model.info.task;
         let what = match task {

@@ -2,8 +2,10 @@
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
-use heatsmooth::settings::{Field, Settings};
-use heatsmooth::{DataSource, ModelSource, Origin, Registry, Training, Weights, presets};
+use heatsmooth::settings::{Field, Settings, Values};
+use heatsmooth::{
+    DataSource, ModelSource, Origin, Registry, SmoothOptions, Training, Weights, presets,
+};
 
 use super::measure::{ModelFile, WEIGHTS, read, required};
 use super::train::{RunFolder, preset_argument, preset_list, workshop};
@@ -39,9 +41,7 @@ fn command(command: Command, registry: &Registry) -> Command {
 }
 
 fn own_fields(registry: &Registry) -> Vec<Field> {
-    let mut fields = ModelFile::fields();
-    fields.extend(DataSource::fields());
-    fields.extend(RunFolder::fields());
+    let mut fields = given_fields();
     fields.extend(registry.smoothing_fields());
     fields.extend(Training::fields().into_iter().map(|field| Field {
         // Each way has its own.
@@ -51,14 +51,31 @@ fn own_fields(registry: &Registry) -> Vec<Field> {
     fields
 }
 
+/// What is given, and where the result goes.
+fn given_fields() -> Vec<Field> {
+    let mut fields = ModelFile::fields();
+    fields.extend(DataSource::fields());
+    fields.extend(RunFolder::fields());
+    fields
+}
+
+/// What the chosen way uses, with its defaults: what `--print-config` shows.
+fn used_fields(registry: &Registry, values: &Values) -> Result<Vec<Field>> {
+    let by = read::<SmoothOptions>(values)?.by;
+    let data = read::<DataSource>(values)?.data.unwrap_or_default();
+    let mut fields = given_fields();
+    fields.extend(registry.fields_of_smoothing(by.as_deref(), &data)?);
+    Ok(fields)
+}
+
 fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let preset = matches.get_one::<String>("preset");
     if preset.is_some_and(|preset| preset == "list") {
         return output::list(matches.get_flag("json"), true, &preset_list(PRESETS));
     }
+    let everywhere = || Weights::fields().into_iter().chain(Shared::fields());
     let mut fields = own_fields(registry);
-    fields.extend(Weights::fields());
-    fields.extend(Shared::fields());
+    fields.extend(everywhere());
     let mut values = match preset {
         Some(name) => presets::preset(PRESETS, name, &fields)?,
         None => Default::default(),
@@ -67,7 +84,9 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
         values.put("by", &Some(PRESETS.to_owned()));
     }
     values.lay(options::said(&fields, matches)?);
-    let Some((values, common)) = options::configured(&fields, values, matches)? else {
+    let mut used = used_fields(registry, &values)?;
+    used.extend(everywhere());
+    let Some((values, common)) = options::configured(&used, values, matches)? else {
         return Ok(());
     };
     let path = required(read::<ModelFile>(&values)?.model, "model")?;

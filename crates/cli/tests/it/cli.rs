@@ -377,3 +377,31 @@ fn the_configuration_printed_is_the_configuration_run() {
     assert_eq!(first.stdout, again.stdout);
     assert!(!folder.path().join("x").exists());
 }
+
+#[test]
+fn the_configuration_printed_of_smoothing_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let train = "train baseline --data digits --arch mlp --epochs 1 --out run -q";
+    assert!(heatsmooth(folder, train).status.success());
+    for (by, has, has_not) in [
+        ("--by heat", "\nkappa = 1\n", "draws"),
+        ("--by average", "\ndraws = 2\n", "kappa"),
+        ("", "\ndraws = 2\n", "kappa"),
+    ] {
+        let out = format!("smooth{}", by.replace(' ', "-"));
+        let given = "--model run --data digits --sigma 0.25 --epochs 1";
+        let shown = heatsmooth(
+            folder,
+            &format!("smooth {given} {by} --out {out} --print-config"),
+        );
+        let text = String::from_utf8_lossy(&shown.stdout);
+        assert!(text.contains(has) && !text.contains(has_not), "{text}");
+        std::fs::write(folder.join("c.toml"), &shown.stdout).unwrap();
+        let again = heatsmooth(folder, "smooth --config c.toml --print-config");
+        assert_eq!(shown.stdout, again.stdout);
+        let ran = heatsmooth(folder, "smooth --config c.toml -q");
+        assert!(ran.status.success(), "{by}: {ran:?}");
+        assert!(folder.join(out).join("model.safetensors").exists());
+    }
+}
