@@ -15,9 +15,7 @@ use std::sync::Arc;
 
 use exchange::{LoadOptions, load};
 use network::architecture::{Task, build};
-use network::{
-    Cpu, DeviceError, Executor, HostGradients, Mode, Model, ModelInfo, Reference, Shape,
-};
+use network::{Cpu, DeviceError, Executor, Mode, Model, ModelInfo, Reference, Shape};
 
 /// Logits, input gradient and parameter gradients of one network.
 fn derivatives(
@@ -31,7 +29,7 @@ fn derivatives(
     let dx = network.input_gradient(&tape, &cotangent)?;
     let mut gradients = network.gradients()?;
     network.parameter_gradient(&tape, &cotangent, &mut gradients)?;
-    let gradients: &HostGradients = gradients.of()?;
+    let gradients = network.read_gradients(&gradients)?;
     let all = gradients.iter().flatten().copied().collect();
     Ok([logits, dx, all])
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ::mpi::Threading;
 use ::mpi::collective::SystemOperation;
 use ::mpi::environment::Universe;
+use ::mpi::point_to_point::send_receive_into;
 use ::mpi::topology::SimpleCommunicator;
 use ::mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
 use network::{Collective, DeviceError};
@@ -90,17 +91,6 @@ impl MpiRanks {
     }
 }
 
-macro_rules! sum {
-    ($self:ident, $values:ident) => {
-        $self.in_turn(|world| {
-            for values in $values.chunks_mut(PIECE / 8) {
-                let own = values.to_vec();
-                world.all_reduce_into(&own[..], values, SystemOperation::sum());
-            }
-        })
-    };
-}
-
 impl Collective for MpiRanks {
     fn rank(&self) -> usize {
         self.rank
@@ -111,13 +101,29 @@ impl Collective for MpiRanks {
     }
 
     fn sum(&self, values: &mut [f32]) -> Result<(), DeviceError> {
-        sum!(self, values);
+        self.in_turn(|world| {
+            for values in values.chunks_mut(PIECE / size_of::<f32>()) {
+                let mut other = values.to_vec();
+                if !matches!(self.size, 2 | 4) {
+                    world.all_reduce_into(&other[..], values, SystemOperation::sum());
+                    continue;
+                }
+                // Neighbours first: MPI's own sums have an order of MPI's choice.
+                for bit in [1, 2].into_iter().filter(|bit| bit & (self.size - 1) != 0) {
+                    let partner = world.process_at_rank((self.rank ^ bit) as i32);
+                    send_receive_into(&*values, &partner, &mut other[..], &partner);
+                    let pairs = values.iter_mut().zip(&other);
+                    pairs.for_each(|(value, more)| *value += more);
+                }
+            }
+        });
         Ok(())
     }
 
-    fn sum_wide(&self, values: &mut [f64]) -> Result<(), DeviceError> {
-        sum!(self, values);
-        Ok(())
+    fn gather(&self, values: &[f64]) -> Result<Vec<f64>, DeviceError> {
+        let mut all = vec![0.0; self.size * values.len()];
+        self.in_turn(|world| world.all_gather_into(values, &mut all[..]));
+        Ok(all)
     }
 
     fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), DeviceError> {

@@ -9,7 +9,8 @@ use crate::device_error::DeviceError;
 /// the same functions in the same order; each call ends when all have made it.
 ///
 /// Sums have the same bits on every rank, and the same ones whenever there are as many
-/// ranks.
+/// ranks. Two and four ranks add up neighbours first, `(0 + 1) + (2 + 3)`, as one process
+/// that does the work of all of them would: see [`tree_sum`].
 pub trait Collective: Send + Sync + fmt::Debug {
     /// This process, from 0.
     fn rank(&self) -> usize;
@@ -23,11 +24,23 @@ pub trait Collective: Send + Sync + fmt::Debug {
     /// Another rank is gone.
     fn sum(&self, values: &mut [f32]) -> Result<(), DeviceError>;
 
-    /// The same in double precision.
+    /// The values of all ranks, one behind the other; all have as many.
     ///
     /// # Errors
     /// Another rank is gone.
-    fn sum_wide(&self, values: &mut [f64]) -> Result<(), DeviceError>;
+    fn gather(&self, values: &[f64]) -> Result<Vec<f64>, DeviceError>;
+
+    /// [`sum`](Self::sum) of a few values in double precision.
+    ///
+    /// # Errors
+    /// Another rank is gone.
+    fn sum_wide(&self, values: &mut [f64]) -> Result<(), DeviceError> {
+        if self.size() > 1 && !values.is_empty() {
+            let all = self.gather(values)?;
+            tree_sum(all.chunks_exact(values.len()).map(<[f64]>::to_vec), values);
+        }
+        Ok(())
+    }
 
     /// Gives every rank the bytes of rank 0.
     ///
@@ -59,8 +72,8 @@ impl Collective for Alone {
         Ok(())
     }
 
-    fn sum_wide(&self, _: &mut [f64]) -> Result<(), DeviceError> {
-        Ok(())
+    fn gather(&self, values: &[f64]) -> Result<Vec<f64>, DeviceError> {
+        Ok(values.to_vec())
     }
 
     fn broadcast(&self, _: &mut Vec<u8>) -> Result<(), DeviceError> {
@@ -70,6 +83,28 @@ impl Collective for Alone {
     fn barrier(&self) -> Result<(), DeviceError> {
         Ok(())
     }
+}
+
+/// Writes the sum of arrays of one length: neighbours first, then neighbours of those sums,
+/// and so on.
+///
+/// # Panics
+/// If there is no array.
+pub fn tree_sum<T>(arrays: impl Iterator<Item = Vec<T>>, sum: &mut [T])
+where
+    T: Copy + std::ops::AddAssign,
+{
+    let mut arrays: Vec<Vec<T>> = arrays.collect();
+    let mut distance = 1;
+    while distance < arrays.len() {
+        for to in (0..arrays.len() - distance).step_by(2 * distance) {
+            let (left, right) = arrays.split_at_mut(to + distance);
+            let pairs = left[to].iter_mut().zip(&right[0]);
+            pairs.for_each(|(sum, &more)| *sum += more);
+        }
+        distance *= 2;
+    }
+    sum.copy_from_slice(&arrays[0]);
 }
 
 /// What batch norms share with those of other ranks.
@@ -157,8 +192,8 @@ mod tests {
             Ok(())
         }
 
-        fn sum_wide(&self, _: &mut [f64]) -> Result<(), DeviceError> {
-            Ok(())
+        fn gather(&self, values: &[f64]) -> Result<Vec<f64>, DeviceError> {
+            Ok([values, values].concat())
         }
 
         fn broadcast(&self, _: &mut Vec<u8>) -> Result<(), DeviceError> {
@@ -168,6 +203,18 @@ mod tests {
         fn barrier(&self) -> Result<(), DeviceError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn neighbours_are_added_first() {
+        // In this order, one at a time are lost beside the large number.
+        let ones = [1.0_f32, 1.0, 16_777_216.0, 1.0, 1.0];
+        let mut sum = [0.0];
+        tree_sum(ones.iter().map(|&v| vec![v]), &mut sum);
+        assert_eq!(sum, [(2.0 + (16_777_216.0 + 1.0)) + 1.0]);
+        let mut wide = [3.0, 4.0];
+        Twins::default().sum_wide(&mut wide).unwrap();
+        assert_eq!(wide, [6.0, 8.0]);
     }
 
     #[test]

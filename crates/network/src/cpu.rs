@@ -23,7 +23,7 @@ use crate::parameters::{HostGradients, Parameters};
 use crate::verbs::{Classify, Executor, Gradients, Mode, Tape};
 use folded::Folding;
 use inference::Inference;
-use training::{CpuTape, Training, other};
+use training::{CpuTape, QuarterGradients, Training, other};
 
 /// Noisy copies that are evaluated at once: a few hundred on each thread of a
 /// large machine.
@@ -153,7 +153,7 @@ impl Executor for Cpu {
         gradients: &mut Gradients,
     ) -> Result<(), DeviceError> {
         let tape: &CpuTape = tape.of()?;
-        let gradients: &mut HostGradients = gradients.of_mut()?;
+        let gradients: &mut QuarterGradients = gradients.of_mut()?;
         DeviceError::length("cotangent", tape.images() * self.classes(), cotangent.len())?;
         let (training, graph, parameters) = (&self.training, &self.graph, &self.parameters);
         // Rare: who wants these asks for a frozen pass.
@@ -165,7 +165,22 @@ impl Executor for Cpu {
     }
 
     fn gradients(&self) -> Result<Gradients, DeviceError> {
-        Ok(Gradients::new(HostGradients::zeros(&self.graph)))
+        Ok(Gradients::new(QuarterGradients::default()))
+    }
+
+    fn read_gradients(&self, gradients: &Gradients) -> Result<HostGradients, DeviceError> {
+        let gradients: &QuarterGradients = gradients.of()?;
+        Ok(gradients.read(&self.graph))
+    }
+
+    fn write_gradients(
+        &self,
+        values: HostGradients,
+        gradients: &mut Gradients,
+    ) -> Result<(), DeviceError> {
+        let gradients: &mut QuarterGradients = gradients.of_mut()?;
+        gradients.write(values);
+        Ok(())
     }
 
     fn update_running_statistics(&mut self, tape: &Tape) -> Result<(), DeviceError> {
@@ -177,7 +192,8 @@ impl Executor for Cpu {
 
     fn optimise(&mut self, step: &SgdStep, gradients: &mut Gradients) -> Result<f64, DeviceError> {
         self.parameters_change();
-        let gradients: &mut HostGradients = gradients.of_mut()?;
+        let gradients: &mut QuarterGradients = gradients.of_mut()?;
+        let gradients = gradients.sum(&self.graph);
         let velocity = self
             .velocity
             .get_or_insert_with(|| HostGradients::zeros(&self.graph));
@@ -233,8 +249,8 @@ impl Executor for Cpu {
         gradients: &mut Gradients,
         ranks: &dyn Collective,
     ) -> Result<(), DeviceError> {
-        let gradients: &mut HostGradients = gradients.of_mut()?;
-        sum_in_buckets(ranks, gradients.iter_mut())
+        let gradients: &mut QuarterGradients = gradients.of_mut()?;
+        sum_in_buckets(ranks, gradients.sum(&self.graph).iter_mut())
     }
 
     fn taped_batch(&self) -> usize {

@@ -58,7 +58,7 @@ mod verbs;
 
 pub use activation::Activation;
 pub use calibration::{Calibration, CalibrationOrigin};
-pub use collective::{Alone, Collective, NormSharing, sum_in_buckets};
+pub use collective::{Alone, Collective, NormSharing, sum_in_buckets, tree_sum};
 pub use cpu::Cpu;
 pub use device_error::DeviceError;
 pub use file::FileError;

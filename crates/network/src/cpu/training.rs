@@ -10,6 +10,7 @@ mod packed;
 mod places;
 mod plan;
 mod pull_back;
+mod quarters;
 mod stage;
 mod tape;
 
@@ -23,7 +24,7 @@ use rayon::prelude::*;
 use crate::collective::{Collective, NormSharing};
 use crate::device_error::DeviceError;
 use crate::graph::{Graph, NodeId};
-use crate::parameters::{HostGradients, Parameters};
+use crate::parameters::Parameters;
 use crate::verbs::Mode;
 use backward_program::{BackwardProgram, Wanted};
 use memory::{Scratches, Store};
@@ -32,14 +33,16 @@ use places::Passing;
 use plan::{Plan, Unit};
 use stage::Stage;
 
+pub(super) use quarters::QuarterGradients;
 use tape::Applied;
 pub use tape::CpuTape;
 
 /// Runs one graph forward and backward on the CPU.
 ///
 /// The images of a batch are cut into shares, by the batch size only; threads
-/// take shares. All sums over the batch are made share by share in their order,
-/// so that results do not depend on the number of threads.
+/// take shares. All sums over the batch are made share by share in their order
+/// within each quarter of the batch, then over the quarters, so that results do not
+/// depend on the number of threads, nor on whether there are one, two or four ranks.
 #[derive(Debug)]
 pub(crate) struct Training {
     isa: Isa,
@@ -202,7 +205,7 @@ impl Training {
         parameters: &Parameters,
         tape: &CpuTape,
         cotangent: &[f32],
-        gradients: &mut HostGradients,
+        gradients: &mut QuarterGradients,
     ) -> Result<(), DeviceError> {
         let program = &self.parameter_gradient[index(tape.mode)];
         self.pull_back(graph, parameters, tape, program)
@@ -287,6 +290,14 @@ impl Training {
             applied.rows = rows as usize / ranks.size();
         }
         Ok(means)
+    }
+
+    /// Into how many quarters a batch is cut here.
+    fn quarters(&self) -> usize {
+        quarters::quarters(match &self.sharing {
+            NormSharing::Alone => 1,
+            NormSharing::Statistics(ranks) | NormSharing::Running(ranks) => ranks.size(),
+        })
     }
 
     /// The weight gradient of a convolution.

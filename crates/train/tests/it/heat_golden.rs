@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use network::{
-    Cpu, DeviceError, Executor, Graph, GraphBuilder, HostGradients, Images, Model, Op, Parameters,
-    Reference, Shape, Window,
+    Cpu, DeviceError, Executor, Graph, GraphBuilder, Images, Model, Op, Parameters, Reference,
+    Shape, Window,
 };
 use serde::Deserialize;
 use train::methods::{Fit, Heat, HeatParams, Scale, Start};
@@ -136,7 +136,7 @@ fn agrees<N: Executor + 'static>(make: impl Fn(&Model) -> N, tolerance: f64) {
             );
         }
         let parameters = student.parameters().unwrap();
-        let gradients: &HostGradients = gradients.of().unwrap();
+        let gradients = student.read_gradients(&gradients).unwrap();
         let pairs = parameters.iter().zip(gradients.iter());
         for (spec, (values, gradient)) in student.graph().parameters().iter().zip(pairs) {
             let error = if spec.role.trainable() {

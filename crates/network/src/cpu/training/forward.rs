@@ -14,10 +14,11 @@ use super::memory::Scratch;
 use super::packed::Packed;
 use super::places::Passing;
 use super::plan::{Apply, Factors, Plan, Unit, inputs};
-use super::stage::{Stage, shares};
+use super::quarters::shares;
+use super::stage::Stage;
 use super::tape::{Applied, CpuTape, Share};
 use super::{Training, factors, index, other, packed_of};
-use crate::collective::{Collective, NormSharing};
+use crate::collective::NormSharing;
 use crate::cpu::constants;
 use crate::device_error::DeviceError;
 use crate::graph::{Graph, NodeId};
@@ -130,7 +131,7 @@ impl Forward<'_> {
     pub fn run(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, CpuTape), DeviceError> {
         let (training, plan) = (self.training, &self.training.plan);
         let count = images.len() / self.graph.input().len();
-        let share = |range: std::ops::Range<usize>| {
+        let share = |(quarter, range): (usize, std::ops::Range<usize>)| {
             let buffer = |id: NodeId| match plan.kept[id] && training.passing.slots[id].is_none() {
                 true => training.store.take(range.len() * plan.shapes[id].len()),
                 false => Buffer::default(),
@@ -139,6 +140,7 @@ impl Forward<'_> {
                 Moments::new(plan.shapes[plan.apply(apply).source].channels)
             };
             Share {
+                quarter,
                 first: range.start,
                 images: range.len(),
                 values: (0..plan.units.len()).map(buffer).collect(),
@@ -154,8 +156,12 @@ impl Forward<'_> {
         let mut tape = CpuTape {
             mode,
             images: count,
+            quarters: training.quarters(),
             input: self.graph.input().len(),
-            shares: shares(count).map(share).collect(),
+            shares: shares(count, training.quarters())
+                .into_iter()
+                .map(share)
+                .collect(),
             constants: constants::evaluate(self.graph, self.parameters),
             applied: plan.units.iter().map(|_| None).collect(),
             store: Arc::clone(&training.store),
@@ -192,22 +198,35 @@ impl Forward<'_> {
         Ok((logits, tape))
     }
 
-    /// Batch statistics of a stage, share by share.
+    /// Batch statistics of a stage: share by share within each quarter, then over the
+    /// quarters of all ranks.
     fn join_statistics(&self, stage: &Stage<Step>, tape: &mut CpuTape) -> Result<(), DeviceError> {
         for step in &stage.steps {
             let Step::Statistics(apply) = *step else {
                 continue;
             };
             let (k, norm) = norm_index(&self.training.plan, apply);
-            let mut all = Moments::new(tape.shares[0].moments[k].mean.len());
+            let channels = tape.shares[0].moments[k].mean.len();
+            let mut quarters = vec![Moments::new(channels); tape.quarters];
             for share in &tape.shares {
-                all.merge(&share.moments[k]);
+                quarters[share.quarter].merge(&share.moments[k]);
             }
             if let NormSharing::Statistics(ranks) = &self.training.sharing {
-                let range = self.graph.parameters_of(norm);
-                let shift = self.parameters.get(range.end - 2);
-                all = over_ranks(&**ranks, &all, shift)?;
+                let values = quarters.iter().flat_map(|quarter| {
+                    let rows = std::iter::once(quarter.rows as f64);
+                    let moments = quarter.mean.iter().chain(&quarter.deviation);
+                    rows.chain(moments.copied())
+                });
+                let gathered = ranks.gather(&values.collect::<Vec<f64>>())?;
+                let moments = gathered.chunks_exact(1 + 2 * channels).map(|one| Moments {
+                    rows: one[0] as usize,
+                    mean: one[1..=channels].to_vec(),
+                    deviation: one[1 + channels..].to_vec(),
+                });
+                quarters = moments.collect();
             }
+            let mut all = Moments::new(channels);
+            quarters.iter().for_each(|quarter| all.merge(quarter));
             let applied = factors::of_batch(self.graph, self.parameters, norm, all);
             tape.applied[apply] = Some(applied);
         }
@@ -364,32 +383,6 @@ pub(super) fn own_parameters<'a>(
 ) -> Vec<&'a [f32]> {
     let range = graph.parameters_of(id);
     range.map(|i| parameters.get(i)).collect()
-}
-
-/// The moments of the rows of all ranks. Sums are taken around a `shift` that all ranks
-/// have and that is near the mean, the running one, so that little cancels.
-fn over_ranks(
-    ranks: &dyn Collective,
-    own: &Moments,
-    shift: &[f32],
-) -> Result<Moments, DeviceError> {
-    let rows = own.rows as f64;
-    let mut sums = vec![rows];
-    for (c, &shift) in shift.iter().enumerate() {
-        let distance = own.mean[c] - f64::from(shift);
-        sums.push(rows * distance);
-        sums.push(own.deviation[c] + rows * distance * distance);
-    }
-    ranks.sum_wide(&mut sums)?;
-    let rows = sums[0];
-    let mut all = Moments::new(shift.len());
-    all.rows = rows as usize;
-    for (c, &shift) in shift.iter().enumerate() {
-        let distance = sums[1 + 2 * c] / rows;
-        all.mean[c] = f64::from(shift) + distance;
-        all.deviation[c] = (sums[2 + 2 * c] - rows * distance * distance).max(0.0);
-    }
-    Ok(all)
 }
 
 /// Position in the plan's list, and node, of the batch norm that a unit applies.

@@ -14,6 +14,7 @@ use super::forward::{Group, Reader, norm_index, own_parameters};
 use super::memory::Scratch;
 use super::packed::Packed;
 use super::plan::{Factors, Unit, inputs};
+use super::quarters::QuarterGradients;
 use super::stage::Stage;
 use super::tape::{CpuTape, Share};
 use super::{Training, other, packed_of};
@@ -37,6 +38,8 @@ pub(super) struct PullBack<'a> {
 /// Gradients of one share of the images.
 #[derive(Default)]
 struct Work {
+    /// The quarter of the batch that the share belongs to.
+    quarter: usize,
     /// Buffers for all images of the share, by place.
     buffers: Vec<Buffer>,
     /// Sums of each batch norm, in the order of the plan.
@@ -58,6 +61,17 @@ struct Terms {
     offset: Vec<f32>,
 }
 
+/// The shares of each quarter that has some, and its gradients.
+fn by_quarter<'a>(
+    work: &'a mut [Work],
+    gradients: &'a mut [HostGradients],
+) -> Vec<(&'a mut [Work], &'a mut HostGradients)> {
+    let mut gradients: Vec<_> = gradients.iter_mut().map(Some).collect();
+    let quarters = work.chunk_by_mut(|a, b| a.quarter == b.quarter);
+    let beside = |work: &'a mut [Work]| gradients[work[0].quarter].take().map(|g| (work, g));
+    quarters.filter_map(beside).collect()
+}
+
 /// Takes the buffer at a place out, so that the others can be read.
 fn slot<'b>(place: Place, batch: &'b mut [Buffer], group: &'b mut [Buffer]) -> &'b mut Buffer {
     match place {
@@ -71,7 +85,7 @@ impl PullBack<'_> {
         &self,
         cotangent: &[f32],
         dx: Option<&mut [f32]>,
-        gradients: Option<&mut HostGradients>,
+        gradients: Option<&mut QuarterGradients>,
     ) -> Result<(), DeviceError> {
         self.training
             .pool
@@ -82,12 +96,15 @@ impl PullBack<'_> {
         &self,
         cotangent: &[f32],
         dx: Option<&mut [f32]>,
-        mut gradients: Option<&mut HostGradients>,
+        gradients: Option<&mut QuarterGradients>,
     ) -> Result<(), DeviceError> {
+        let mut gradients =
+            gradients.map(|gradients| gradients.first(self.tape.quarters, self.graph));
         let (program, store) = (self.program, &self.training.store);
         let weights = self.largest_weights();
         let mut work: Vec<Work> = (self.tape.shares.iter())
             .map(|share| Work {
+                quarter: share.quarter,
                 buffers: (program.batch_sizes.iter())
                     .map(|size| store.take(size * share.images))
                     .collect(),
@@ -127,7 +144,9 @@ impl PullBack<'_> {
             self.write_input_gradient(&mut work, dx);
         }
         if let Some(gradients) = gradients {
-            self.other_gradients(&work, gradients);
+            for (work, gradients) in by_quarter(&mut work, gradients) {
+                self.other_gradients(work, gradients);
+            }
         }
         for work in work {
             work.buffers.into_iter().for_each(|b| store.give(b));
@@ -136,7 +155,7 @@ impl PullBack<'_> {
         Ok(())
     }
 
-    /// Adds the gradients of layer norms' parameters and of constants.
+    /// Adds the gradients of layer norms' parameters and of constants, of one quarter.
     fn other_gradients(&self, work: &[Work], gradients: &mut HostGradients) {
         let total = |id: NodeId| -> Vec<f64> {
             let mut total = vec![0.0; self.training.plan.sums[id]];
@@ -260,13 +279,13 @@ impl PullBack<'_> {
         }
     }
 
-    /// Sums of a stage over the batch, share by share.
+    /// Sums of a stage over the batch.
     fn finish(
         &self,
         stage: &Stage<Step>,
         work: &mut [Work],
         terms: &mut [Option<Terms>],
-        mut gradients: Option<&mut HostGradients>,
+        mut gradients: Option<&mut [HostGradients]>,
     ) -> Result<(), DeviceError> {
         for step in &stage.steps {
             if let Some(unit) = step.reduces() {
@@ -279,7 +298,8 @@ impl PullBack<'_> {
             } = *step
                 && let Some(gradients) = gradients.as_deref_mut()
             {
-                self.conv_gradients(id, work, gradients);
+                let quarters = by_quarter(work, gradients).into_par_iter();
+                quarters.for_each(|(work, gradients)| self.conv_gradients(id, work, gradients));
             }
         }
         Ok(())
@@ -291,38 +311,52 @@ impl PullBack<'_> {
         &self,
         apply: NodeId,
         work: &[Work],
-        gradients: Option<&mut HostGradients>,
+        gradients: Option<&mut [HostGradients]>,
     ) -> Result<Option<Terms>, DeviceError> {
         let (k, norm) = norm_index(&self.training.plan, apply);
         let Some(applied) = self.tape.applied[apply].as_ref() else {
             return Ok(None);
         };
-        let total = |i: usize, c: usize| work.iter().map(|work| work.sums[k][i][c]).sum::<f64>();
         let channels = applied.scale.len();
-        let mut sums: Vec<f64> = (0..channels).map(|c| total(0, c)).collect();
-        let mut dots: Vec<f64> = (0..channels)
-            .map(|c| total(1, c) * f64::from(applied.inverse[c]))
-            .collect();
+        let add = |to: &mut [f64], from: &[f64]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        };
+        // First the sums of all channels, then the dots, for each quarter.
+        let mut quarters = vec![vec![0.0; 2 * channels]; self.tape.quarters];
+        for work in work {
+            let (sums, dots) = quarters[work.quarter].split_at_mut(channels);
+            add(sums, &work.sums[k][0]);
+            add(dots, &work.sums[k][1]);
+        }
+        for quarter in &mut quarters {
+            let dots = quarter[channels..].iter_mut().zip(&applied.inverse);
+            dots.for_each(|(dot, &inverse)| *dot *= f64::from(inverse));
+        }
         if let (Some(gradients), Op::BatchNorm { scale, shift, .. }) =
             (gradients, &self.graph.nodes()[norm].op)
         {
             let range = self.graph.parameters_of(norm);
-            let wanted = [(*scale, range.start, &dots), (*shift, range.end - 3, &sums)];
-            for (_, parameter, values) in wanted.into_iter().filter(|(wanted, ..)| *wanted) {
-                for (g, v) in gradients.get_mut(parameter).iter_mut().zip(values) {
-                    *g += *v as f32;
+            for (quarter, gradients) in quarters.iter().zip(gradients) {
+                let (sums, dots) = quarter.split_at(channels);
+                let wanted = [(*scale, range.start, dots), (*shift, range.end - 3, sums)];
+                for (_, parameter, values) in wanted.into_iter().filter(|(wanted, ..)| *wanted) {
+                    for (g, v) in gradients.get_mut(parameter).iter_mut().zip(values) {
+                        *g += *v as f32;
+                    }
                 }
             }
         }
         if self.tape.mode != Mode::Train {
             return Ok(None);
         }
+        let mut all = quarters.concat();
         if let NormSharing::Statistics(ranks) = &self.training.sharing {
             // The gradients of the parameters are summed up later, with all others.
-            sums.append(&mut dots);
-            ranks.sum_wide(&mut sums)?;
-            dots = sums.split_off(channels);
+            all = ranks.gather(&all)?;
         }
+        let mut total = vec![0.0; 2 * channels];
+        (all.chunks_exact(2 * channels)).for_each(|quarter| add(&mut total, quarter));
+        let (sums, dots) = total.split_at(channels);
         let rows = applied.rows as f64;
         let term = |of: &dyn Fn(usize) -> f64| (0..channels).map(|c| of(c) as f32).collect();
         let gain = |c: usize| f64::from(applied.scale[c]);
@@ -333,7 +367,7 @@ impl PullBack<'_> {
         }))
     }
 
-    /// Adds the gradients of a convolution's weights and bias.
+    /// Adds the gradients of a convolution's weights and bias, of one quarter.
     fn conv_gradients(&self, id: NodeId, work: &mut [Work], gradients: &mut HostGradients) {
         let Unit::Conv { parameters, .. } = &self.training.plan.units[id] else {
             unreachable!("only convolutions have weights")

@@ -51,11 +51,3 @@ impl<S> Stages<S> {
         }
     }
 }
-
-/// Images of each share of a batch: a split that depends on the batch only, so
-/// that sums over it do not depend on the number of threads.
-pub(super) fn shares(images: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    const SHARES: usize = 16;
-    let shares = images.min(SHARES);
-    (0..shares).map(move |i| i * images / shares..(i + 1) * images / shares)
-}

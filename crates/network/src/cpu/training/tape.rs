@@ -12,6 +12,8 @@ use crate::verbs::Mode;
 /// Kept values of one share of the images.
 #[derive(Debug)]
 pub(super) struct Share {
+    /// The quarter of the batch that it belongs to, from 0.
+    pub quarter: usize,
     pub first: usize,
     pub images: usize,
     /// By node; empty where nothing is kept.
@@ -40,6 +42,8 @@ pub(super) struct Applied {
 pub struct CpuTape {
     pub(super) mode: Mode,
     pub(super) images: usize,
+    /// Into how many quarters they are cut.
+    pub(super) quarters: usize,
     /// Floats of an image.
     pub(super) input: usize,
     pub(super) shares: Vec<Share>,

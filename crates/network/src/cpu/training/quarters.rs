@@ -1,0 +1,122 @@
+//! Quarters of a batch: what makes one, two and four ranks give the same bits.
+//!
+//! Sums over a batch are made within each quarter first, then over the quarters in a fixed
+//! order. Two ranks have two quarters of it each and four have one, so that all of them
+//! make the same sums. Other numbers of ranks cut each rank's own images into quarters.
+
+use std::ops::Range;
+
+use crate::graph::Graph;
+use crate::parameters::HostGradients;
+
+/// Quarters, if there is one rank.
+const QUARTERS: usize = 4;
+/// Shares of a quarter; threads take shares.
+const SHARES: usize = 4;
+
+/// Into how many quarters each of some ranks cuts its images.
+pub(super) fn quarters(ranks: usize) -> usize {
+    match ranks {
+        2 | 4 => QUARTERS / ranks,
+        _ => QUARTERS,
+    }
+}
+
+/// The images of each share, with the quarter that it belongs to: a split that depends on
+/// the batch only, so that sums over it do not depend on the number of threads. No share is
+/// empty, but a quarter may be.
+pub(super) fn shares(images: usize, quarters: usize) -> Vec<(usize, Range<usize>)> {
+    let mut parts: Vec<Range<usize>> = std::iter::once(0..images).collect();
+    // Halved again and again, the parts of a part are those of the whole: a rank need not
+    // know how large the whole is.
+    while parts.len() < quarters * SHARES {
+        let halves = parts.into_iter().flat_map(|part| {
+            let middle = part.start + part.len() / 2;
+            [part.start..middle, middle..part.end]
+        });
+        parts = halves.collect();
+    }
+    let parts = parts.into_iter().enumerate();
+    let parts = parts.map(|(i, part)| (i / SHARES, part));
+    parts.filter(|(_, part)| !part.is_empty()).collect()
+}
+
+/// Gradients of all parameters, added up for each quarter by itself.
+#[derive(Debug, Default)]
+pub(in crate::cpu) struct QuarterGradients {
+    /// As many as there were in any pass so far.
+    quarters: Vec<HostGradients>,
+}
+
+impl QuarterGradients {
+    /// The gradients of so many quarters, to be added to.
+    pub(super) fn first(&mut self, count: usize, graph: &Graph) -> &mut [HostGradients] {
+        while self.quarters.len() < count {
+            self.quarters.push(HostGradients::zeros(graph));
+        }
+        &mut self.quarters[..count]
+    }
+
+    /// The sum over the quarters, neighbours first, which then stands in the first one;
+    /// the others are 0.
+    pub fn sum(&mut self, graph: &Graph) -> &mut HostGradients {
+        let count = self.quarters.len();
+        for distance in [1, 2] {
+            for to in (0..count.saturating_sub(distance)).step_by(2 * distance) {
+                let (left, right) = self.quarters.split_at_mut(to + distance);
+                for (sum, more) in left[to].iter_mut().zip(right[0].iter_mut()) {
+                    for (sum, more) in sum.iter_mut().zip(more) {
+                        *sum += std::mem::take(more);
+                    }
+                }
+            }
+        }
+        &mut self.first(1, graph)[0]
+    }
+
+    /// The same as a copy.
+    pub fn read(&self, graph: &Graph) -> HostGradients {
+        let mut copy = Self {
+            quarters: self.quarters.clone(),
+        };
+        copy.sum(graph).clone()
+    }
+
+    /// Puts values in the place of all that was added.
+    pub fn write(&mut self, values: HostGradients) {
+        self.quarters = vec![values];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_have_the_shares_of_one_process() {
+        for images in 0..150 {
+            let whole = shares(images, quarters(1));
+            let ends = whole.iter().map(|(_, share)| share.len()).sum::<usize>();
+            assert_eq!(ends, images);
+            assert!(whole.windows(2).all(|two| two[0].1.end == two[1].1.start));
+            for ranks in [2, 4] {
+                let own = quarters(ranks);
+                let parts = (0..ranks).flat_map(|rank| {
+                    // As minibatches are shared.
+                    let first = rank * images / ranks;
+                    let count = (rank + 1) * images / ranks - first;
+                    let moved = move |(quarter, share): (usize, Range<usize>)| {
+                        let images = share.start + first..share.end + first;
+                        (quarter + rank * own, images)
+                    };
+                    shares(count, own).into_iter().map(moved)
+                });
+                assert_eq!(
+                    parts.collect::<Vec<_>>(),
+                    whole,
+                    "{images} images, {ranks} ranks"
+                );
+            }
+        }
+    }
+}
