@@ -1,18 +1,20 @@
 //! Accuracy of a model, clean and noisy, or errors of its real values, and what one pass of it says about radii.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use network::TaskKind;
 use record::Guarantee;
 use serde_json::{Value, json};
-use settings::settings;
+use settings::{SettingError, settings};
 use train::{Accuracy, ValueErrors};
 
 use crate::accuracy::{accuracy, value_errors};
 use crate::error::Error;
-use crate::measurements::{counted, percent};
+use crate::measure::{Measurement as _, measure_within};
+use crate::measurements::{Rated, counted, percent};
 use crate::observer::Observer;
-use crate::one_pass::{OnePassFigures, one_pass};
+use crate::one_pass::{OnePassFigures, calibration_at, one_pass};
 use crate::predict::one_pass_level;
 use crate::registry::Registry;
 use crate::subject::Subject;
@@ -25,6 +27,28 @@ settings! {
         sigma: Option<f64> = None,
         /// Only images A to B-1 of the data set, as A..B.
         images: Option<String> = None,
+        /// Part I of N, as I/N, for array jobs that write logs; found in the environment as for
+        /// certificates. none: all images.
+        shard: Option<String> = None,
+        /// A log to write, F.tsv, one row an image; running again resumes
+        /// [default: none].
+        out: Option<PathBuf> = None,
+    }
+}
+
+impl EvalOptions {
+    /// Refuses a part of the images whose figures nobody could put together.
+    ///
+    /// # Errors
+    /// A shard without a log.
+    pub fn check(&self) -> Result<(), SettingError> {
+        match (&self.shard, &self.out) {
+            (Some(_), None) => Err(SettingError::Ineffective {
+                name: "shard".into(),
+                reason: "only logs can be merged; say where the log goes, with out".into(),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -66,28 +90,62 @@ impl Registry {
                 false => accuracies.push((level, accuracy(subject, level, seed, observer)?)),
             }
         }
-        // A stochastic model is no average by itself: one pass of it says nothing. Real
-        // values have no radius.
-        let level = match values || self.is_stochastic(&subject.method()) {
-            true => None,
-            false => sigma.or(one_pass_level(&subject.loaded.model)),
-        };
-        let radii = level.map(|sigma| one_pass(subject, sigma, observer));
-        let title = format!(
-            "{} on {} {}, {}",
-            subject.path.display(),
-            subject.dataset.name(),
-            subject.dataset.split_name(),
-            counted(subject.selection.len() as usize, "image")
-        );
+        let radii = self.radius_level(subject, sigma);
+        let radii = radii.map(|sigma| one_pass(subject, sigma, observer));
         Ok(AccuracyFigures {
-            title,
+            title: title(subject),
             accuracies,
             errors,
             names: subject.output_names(),
             radii: radii.transpose()?,
         })
     }
+
+    /// The same with a log of one row an image. Run again, it goes on where it stopped;
+    /// the logs of shards can be merged, and run again the merged log is summed up.
+    ///
+    /// # Errors
+    /// As [`measure`](crate::measure); a model of real values.
+    pub fn evaluate_into(
+        &self,
+        subject: &Subject,
+        sigma: Option<f64>,
+        seed: u64,
+        log: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<AccuracyFigures, Error> {
+        let info = &subject.loaded.model.info;
+        let noise = sigma.map(|sigma| certify::Smoothing::with(info.noise, sigma, None));
+        let one_pass = self.radius_level(subject, sigma);
+        let rated = Rated {
+            noise: noise.transpose()?,
+            seed,
+            one_pass: one_pass.map(|sigma| (sigma, calibration_at(info, sigma).cloned())),
+            title: title(subject),
+        };
+        let (_, rows) = measure_within(&rated, subject, log, None, observer)?;
+        Ok(rated.summary(&rows))
+    }
+
+    /// The noise level of one-pass radii. A stochastic model is no average by itself: one
+    /// pass of it says nothing. Real values have no radius.
+    fn radius_level(&self, subject: &Subject, sigma: Option<f64>) -> Option<f64> {
+        let values = subject.task() == TaskKind::Regression;
+        match values || self.is_stochastic(&subject.method()) {
+            true => None,
+            false => sigma.or(one_pass_level(&subject.loaded.model)),
+        }
+    }
+}
+
+fn title(subject: &Subject) -> String {
+    format!(
+        "{} on {} {}, {}",
+        subject.path.display(),
+        subject.dataset.name(),
+        subject.dataset.split_name(),
+        counted(subject.selection.len() as usize, "image")
+    )
 }
 
 impl AccuracyFigures {

@@ -8,6 +8,7 @@ mod fidelity;
 mod intervals;
 mod lbound;
 mod levels;
+mod rated;
 
 pub use attack::{AttackFigures, AttackOptions, Attacked};
 pub use calibrate::{Calibrated, CalibrationFigures};
@@ -19,6 +20,7 @@ pub(crate) use intervals::refuse_intervals;
 pub use intervals::{IntervalFigures, Intervals, OutputFigures, Reached};
 pub use lbound::{BoundFigures, Bounded};
 pub use levels::{Envelope, LevelRows, NoiseLevels, TimeBudget, certify_levels};
+pub(crate) use rated::Rated;
 
 use ::certify::{NoiseChoice, Smoothing};
 use network::{Distribution, ModelInfo};

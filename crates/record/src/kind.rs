@@ -23,6 +23,8 @@ pub enum LogKind {
     Clever,
     /// Intervals of real values ([`IntervalRow`](crate::IntervalRow)).
     Interval,
+    /// Classes and ranks of labels ([`AccuracyRow`](crate::AccuracyRow)).
+    Accuracy,
     /// Rows that another crate defines; made by [`LogKind::own`].
     Own(Cow<'static, str>),
 }
@@ -43,6 +45,7 @@ impl LogKind {
             Self::Calibrate => "calibrate",
             Self::Clever => "clever",
             Self::Interval => "interval",
+            Self::Accuracy => "accuracy",
             Self::Own(name) => name,
         }
     }
@@ -64,6 +67,7 @@ impl From<String> for LogKind {
             Self::Calibrate,
             Self::Clever,
             Self::Interval,
+            Self::Accuracy,
         ];
         let found = known.into_iter().find(|kind| kind.name() == name);
         found.unwrap_or(Self::Own(name.into()))

@@ -111,8 +111,8 @@ pub use merge::{Merged, merge};
 pub use method::MethodInfo;
 pub use number::format_number;
 pub use rows::{
-    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityLevel, FidelityRow,
-    IntervalRow, LboundRow, LevelDistance, Line, OutputInterval, Row,
+    AccuracyRow, AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityLevel,
+    FidelityRow, IntervalRow, LboundRow, LevelDistance, Line, OutputInterval, Row,
 };
 pub use run::{RanksId, RunManifest};
 pub use selection::{Selection, Shard};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::differences;
 use crate::{
-    AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityRow, IntervalRow,
-    LboundRow, Line, LogKind, Manifest, RecordError, Row, Selection, Shard, Tsv, Versions, atomic,
-    manifest_path,
+    AccuracyRow, AttackRow, CalibrationRow, CellError, Cells, CertifyRow, CleverRow, FidelityRow,
+    IntervalRow, LboundRow, Line, LogKind, Manifest, RecordError, Row, Selection, Shard, Tsv,
+    Versions, atomic, manifest_path,
 };
 
 /// What [`merge`] wrote.
@@ -279,6 +279,7 @@ fn finished(part: &Part) -> Result<Vec<(u64, &str)>, RecordError> {
         LogKind::Calibrate => images::<CalibrationRow>(table)?,
         LogKind::Clever => images::<CleverRow>(table)?,
         LogKind::Interval => images::<IntervalRow>(table)?,
+        LogKind::Accuracy => images::<AccuracyRow>(table)?,
         LogKind::Own(_) => images::<AnyRow>(table)?,
     };
     let mut sorted = images.clone();

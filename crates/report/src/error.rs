@@ -199,8 +199,8 @@ impl fmt::Display for ReportWarning {
             ),
             Self::OwnKind { path, kind } => write!(
                 f,
-                "{}: its rows are of the kind `{kind}`, which a report does not know, left out. \
-                 Report on it with the program that wrote it",
+                "{}: its rows are of the kind `{kind}`, which a report does not show, left out. \
+                 The command that wrote it sums it up when it is run again",
                 path.display()
             ),
             Self::Duplicate { path, of } => write!(

@@ -156,7 +156,7 @@ pub fn load(
         LogKind::Calibrate => LoadedRows::Calibrate(table.rows()?),
         LogKind::Clever => LoadedRows::Clever(table.rows()?),
         LogKind::Interval => LoadedRows::Interval(table.rows()?),
-        LogKind::Own(kind) => {
+        kind @ (LogKind::Accuracy | LogKind::Own(_)) => {
             warnings.push(ReportWarning::OwnKind {
                 path: path.into(),
                 kind: kind.to_string(),

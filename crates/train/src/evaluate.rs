@@ -30,20 +30,22 @@ impl Accuracy {
     }
 
     fn count(&mut self, logits: &[f32], label: u32) {
-        let own = logits[label as usize];
-        let larger = logits.iter().filter(|&&z| z > own).count();
-        // Equal logits rank by class number, as argmax does.
-        let before = logits[..label as usize]
-            .iter()
-            .filter(|&&z| z == own)
-            .count();
-        let rank = larger + before;
+        let rank = rank(logits, label);
         let finite = logits.iter().all(|logit| logit.is_finite());
         self.images += 1;
         self.top1 += u64::from(rank == 0 && finite);
         self.top5 += u64::from(rank < 5 && finite);
         self.not_finite += u64::from(!finite);
     }
+}
+
+/// How many classes stand before the label; 0: it is right. Equal logits rank by class
+/// number, as argmax does.
+pub fn rank(logits: &[f32], label: u32) -> usize {
+    let (label, own) = (label as usize, logits[label as usize]);
+    let larger = logits.iter().filter(|&&z| z > own).count();
+    let before = logits[..label].iter().filter(|&&z| z == own).count();
+    larger + before
 }
 
 /// Why a classifier could not be evaluated.

@@ -46,7 +46,7 @@ mod schedule;
 mod training;
 
 pub use error::TrainError;
-pub use evaluate::{Accuracy, EvaluateError, ValueErrors, evaluate, evaluate_values};
+pub use evaluate::{Accuracy, EvaluateError, ValueErrors, evaluate, evaluate_values, rank};
 pub use methods::{Leg, LegContext, Method, Position};
 pub use minibatch::Minibatch;
 pub use observer::{EpochReport, Silent, TrainObserver, TrainProgress};

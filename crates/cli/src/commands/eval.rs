@@ -4,10 +4,11 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use heatsmooth::settings::{Field, Settings};
 use heatsmooth::{
-    DataSource, EvalOptions, ImageChoice, ModelSource, Registry, SplitChoice, Subject, Weights,
+    DataSource, Error, EvalOptions, ImageChoice, ModelSource, Registry, SplitChoice, Subject,
+    Weights,
 };
 
-use super::measure::{ModelFile, WEIGHTS, read, required};
+use super::measure::{ModelFile, WEIGHTS, read, required, take_shard};
 use crate::Entry;
 use crate::common::{Shared, with_configuration};
 use crate::{options, output};
@@ -34,7 +35,9 @@ fn command_line(command: Command) -> Command {
             "Clean and noisy accuracy of a model, top-1 and top-5\n\n\
              Of a deterministic model that stores a noise level, or with --sigma, also how many \
              images are right with a one-pass radius of at least r, and with a calibrated one \
-             if the model is calibrated. Of a model of real values, its errors.",
+             if the model is calibrated. Of a model of real values, its errors. With --out every \
+             image has a row of a log, and the tasks of an array do a part of them each; \
+             `merge` joins the parts, and eval with the merged log sums them up.",
         )
         .args(options::arguments(&own_fields(), None))
         .args(options::arguments(&Weights::fields(), Some(WEIGHTS)))
@@ -56,13 +59,22 @@ fn run(matches: &ArgMatches, registry: &Registry) -> Result<()> {
     let path = required(read::<ModelFile>(&values)?.model, "model")?;
     let model = ModelSource::with(path, read::<Weights>(&values)?);
     let (data, split) = (read::<DataSource>(&values)?, read::<SplitChoice>(&values)?);
-    let options = read::<EvalOptions>(&values)?;
+    let mut options = read::<EvalOptions>(&values)?;
+    let mut terminal = common.terminal();
+    options.check().map_err(Error::from)?;
+    if let Some(log) = &mut options.out {
+        take_shard(&mut options.shard, log, &mut terminal)?;
+    }
     let images = ImageChoice {
         images: options.images,
+        shard: options.shard,
         ..ImageChoice::default()
     };
     let subject = Subject::open(&model, &data, &split, &images, &common.device()?)?;
     let (sigma, seed) = (options.sigma, common.seed());
-    let found = registry.evaluate(&subject, sigma, seed, &mut common.terminal())?;
+    let found = match &options.out {
+        Some(log) => registry.evaluate_into(&subject, sigma, seed, log, &mut terminal)?,
+        None => registry.evaluate(&subject, sigma, seed, &mut terminal)?,
+    };
     output::summary(&common, &found.to_json(), &found.to_string())
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use heatsmooth::settings::{Field, SettingError, Settings, Values, settings};
 use heatsmooth::{
-    DataSource, Error, ImageChoice, ImageSource as _, MeasureContext, ModelSource, Observer as _,
+    DataSource, Error, ImageChoice, ImageSource as _, MeasureContext, ModelSource, Observer,
     Registry, SplitChoice, Subject, Weights, calibration_log, shard_log, shard_of_environment,
 };
 
@@ -232,13 +232,8 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
     let (split, mut images) = (read::<SplitChoice>(&values)?, read::<ImageChoice>(&values)?);
     let mut terminal = common.terminal();
     // A calibration is about all images at once.
-    if images.shard.is_none()
-        && what != CALIBRATION
-        && let Some(found) = shard_of_environment()?
-    {
-        images.shard = Some(found.shard.to_string());
-        log = shard_log(&log, found.shard);
-        terminal.note(&format!("{found}: {}", log.display()));
+    if what != CALIBRATION {
+        take_shard(&mut images.shard, &mut log, &mut terminal)?;
     }
     let mut device = common.device()?;
     if what == CERTIFICATION {
@@ -253,6 +248,23 @@ pub fn run(matches: &ArgMatches, registry: &Registry, what: &str) -> Result<()> 
     };
     let measured = registry.measure(what, &values, &context, &subject, &log, &mut terminal)?;
     output::summary(&common, &measured.to_json(), &measured.to_string())
+}
+
+/// The shard that the environment asks for, unless one is said, and the log beside its
+/// own that it writes to.
+pub fn take_shard(
+    shard: &mut Option<String>,
+    log: &mut PathBuf,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    if shard.is_none()
+        && let Some(found) = shard_of_environment()?
+    {
+        *shard = Some(found.shard.to_string());
+        *log = shard_log(log, found.shard);
+        observer.note(&format!("{found}: {}", log.display()));
+    }
+    Ok(())
 }
 
 /// Settings from resolved values.

@@ -179,6 +179,42 @@ fn the_shard_is_said_and_a_flag_wins() {
 }
 
 #[test]
+fn shards_of_eval_join_to_its_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    model(folder);
+    let eval = "eval --model base --data digits --sigma 0.25";
+    let text = |arguments: &str| {
+        let found = output(&mut heatsmooth(arguments, folder));
+        assert!(found.status.success(), "{}", stderr(&found));
+        String::from_utf8_lossy(&found.stdout).into_owned()
+    };
+    let whole = text(eval);
+    for task in (0..5).rev() {
+        let mut command = heatsmooth(&format!("{eval} --out parts/e.tsv"), folder);
+        command
+            .env("JOB_COMPLETION_INDEX", task.to_string())
+            .env("HEATSMOOTH_SHARDS", "5");
+        let found = output(&mut command);
+        assert!(found.status.success(), "{}", stderr(&found));
+    }
+    let mut merge = heatsmooth("merge --out merged.tsv", folder);
+    let parts = std::fs::read_dir(folder.join("parts")).unwrap();
+    let parts = parts.map(|part| part.unwrap().path());
+    let parts = parts.filter(|part| part.extension().is_some_and(|end| end == "tsv"));
+    assert!(output(merge.args(parts)).status.success());
+    // The figures of all images at once, and the log of one process.
+    assert_eq!(text(&format!("{eval} --out merged.tsv")), whole);
+    assert_eq!(text(&format!("{eval} --out whole.tsv")), whole);
+    let rows = |name: &str| without_times(&folder.join(name));
+    assert_eq!(rows("merged.tsv"), rows("whole.tsv"));
+
+    let refused = output(&mut heatsmooth(&format!("{eval} --shard 1/2"), folder));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("only logs can be merged"));
+}
+
+#[test]
 fn two_writers_of_one_shard_cannot_both_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -1,5 +1,6 @@
 //! The rows of each kind of log, and how they become cells.
 
+mod accuracy;
 mod attack;
 mod calibration;
 mod cells;
@@ -9,6 +10,7 @@ mod fidelity;
 mod interval;
 mod lbound;
 
+pub use accuracy::AccuracyRow;
 pub use attack::AttackRow;
 pub use calibration::CalibrationRow;
 pub use cells::{CellError, Cells, Line};
