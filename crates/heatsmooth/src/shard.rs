@@ -7,8 +7,8 @@ use record::Shard;
 
 use crate::error::Error;
 
-/// Number of shards, for engines that do not say how many tasks there are, and for
-/// running some tasks of an array again.
+/// Number of shards, or the numbers of the tasks as schedulers write them (`5-29:4`), for
+/// engines that do not say which tasks there are, and for running some of them again.
 const SHARDS: &str = "HEATSMOOTH_SHARDS";
 
 /// A shard that the environment asks for.
@@ -38,24 +38,25 @@ pub fn shard_of_environment() -> Result<Option<FoundShard>, Error> {
 /// first number and step, Kubernetes Indexed Jobs, PBS arrays, ranks of `torchrun` and
 /// of Open MPI. `None`: nobody asks for one, or for the only one.
 ///
-/// Kubernetes and PBS do not say how many tasks there are: `HEATSMOOTH_SHARDS` does.
-/// With it the tasks of every array are numbered from 1 (Kubernetes: from 0), whichever
-/// of them run, so that some can be run again.
+/// Kubernetes and PBS do not say how many tasks there are: `HEATSMOOTH_SHARDS` does, as
+/// their number or, for arrays that are not numbered from 1 (Kubernetes: from 0), as
+/// `FIRST-LAST` or `FIRST-LAST:STEP`. With it the shards of every array are those,
+/// whichever of them run, so that some can be run again.
 ///
 /// # Errors
 /// Variables that make no sense, say too little, or contradict each other.
 pub fn shard_in(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<FoundShard>, Error> {
     let environment = Environment { get };
-    let count = environment.number(SHARDS)?;
+    let said = environment.tasks()?;
     let arrays = [
-        environment.slurm(count)?,
-        environment.sge(count)?,
-        environment.pbs(count)?,
-        environment.kubernetes(count)?,
+        environment.slurm(said)?,
+        environment.sge(said)?,
+        environment.pbs(said)?,
+        environment.kubernetes(said)?,
     ];
-    if let (Some(count), true) = (count, arrays.iter().all(Option::is_none)) {
+    if said.is_some() && arrays.iter().all(Option::is_none) {
         return Err(Error::refused(
-            format!("{SHARDS} is {count}, but nothing says which of them this process is"),
+            format!("{SHARDS} is set, but nothing says which of them this process is"),
             "start it as a task of an array, or name the shard",
         ));
     }
@@ -94,13 +95,22 @@ struct Environment<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// The tasks of an array.
+/// Numbers of the tasks of an array.
+#[derive(Clone, Copy)]
+enum Tasks {
+    /// So many, from the first number that is usual.
+    Count(u64),
+    /// First and last number, and the step between two.
+    Range(u64, u64, u64),
+}
+
+/// A task of an array.
 struct Array {
     engine: &'static str,
     task: u64,
-    /// First and last number, and the step between two.
-    range: Option<(u64, u64, u64)>,
-    /// How many tasks there are, if that is known.
+    /// Those that the engine says there are.
+    range: Option<Tasks>,
+    /// How many the engine says there are.
     tasks: Option<u64>,
 }
 
@@ -130,7 +140,29 @@ impl Environment<'_> {
         })
     }
 
-    fn slurm(&self, count: Option<u64>) -> Result<Option<FoundShard>, Error> {
+    /// The tasks that [`SHARDS`] says there are.
+    fn tasks(&self) -> Result<Option<Tasks>, Error> {
+        let Some(text) = (self.get)(SHARDS).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let read = || -> Option<Tasks> {
+            let Some((first, rest)) = text.trim().split_once('-') else {
+                return text.trim().parse().ok().map(Tasks::Count);
+            };
+            let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
+            let [first, last, step] = [first, last, step].map(|part| part.parse::<u64>().ok());
+            let (first, last, step) = (first?, last?, step?);
+            (first <= last && step > 0).then_some(Tasks::Range(first, last, step))
+        };
+        read().map(Some).ok_or_else(|| {
+            Error::refused(
+                format!("the environment variable {SHARDS} is `{text}`"),
+                "give a number of tasks, such as 64, or their numbers, such as 5-29:4",
+            )
+        })
+    }
+
+    fn slurm(&self, said: Option<Tasks>) -> Result<Option<FoundShard>, Error> {
         let id = "SLURM_ARRAY_TASK_ID";
         let Some(task) = self.number(id)? else {
             return Ok(None);
@@ -138,9 +170,9 @@ impl Environment<'_> {
         let array = Array {
             engine: "Slurm",
             task,
-            range: match count {
+            range: match said {
                 Some(_) => None,
-                None => Some((
+                None => Some(Tasks::Range(
                     self.needed("SLURM_ARRAY_TASK_MIN", id)?,
                     self.needed("SLURM_ARRAY_TASK_MAX", id)?,
                     self.number("SLURM_ARRAY_TASK_STEP")?.unwrap_or(1),
@@ -148,10 +180,10 @@ impl Environment<'_> {
             },
             tasks: self.number("SLURM_ARRAY_TASK_COUNT")?,
         };
-        array.shard(count).map(Some)
+        array.shard(said).map(Some)
     }
 
-    fn sge(&self, count: Option<u64>) -> Result<Option<FoundShard>, Error> {
+    fn sge(&self, said: Option<Tasks>) -> Result<Option<FoundShard>, Error> {
         let id = "SGE_TASK_ID";
         let Some(task) = self.number(id)? else {
             return Ok(None);
@@ -159,9 +191,9 @@ impl Environment<'_> {
         let array = Array {
             engine: "SGE",
             task,
-            range: match count {
+            range: match said {
                 Some(_) => None,
-                None => Some((
+                None => Some(Tasks::Range(
                     self.needed("SGE_TASK_FIRST", id)?,
                     self.needed("SGE_TASK_LAST", id)?,
                     self.number("SGE_TASK_STEPSIZE")?.unwrap_or(1),
@@ -169,10 +201,10 @@ impl Environment<'_> {
             },
             tasks: None,
         };
-        array.shard(count).map(Some)
+        array.shard(said).map(Some)
     }
 
-    fn pbs(&self, count: Option<u64>) -> Result<Option<FoundShard>, Error> {
+    fn pbs(&self, said: Option<Tasks>) -> Result<Option<FoundShard>, Error> {
         for id in ["PBS_ARRAY_INDEX", "PBS_ARRAYID"] {
             if let Some(task) = self.number(id)? {
                 let array = Array {
@@ -181,21 +213,29 @@ impl Environment<'_> {
                     range: None,
                     tasks: None,
                 };
-                let count = count.map_or_else(|| self.needed(SHARDS, id), Ok)?;
-                return array.shard(Some(count)).map(Some);
+                return array.shard(Some(self.said(said, id)?)).map(Some);
             }
         }
         Ok(None)
     }
 
-    fn kubernetes(&self, count: Option<u64>) -> Result<Option<FoundShard>, Error> {
+    fn kubernetes(&self, said: Option<Tasks>) -> Result<Option<FoundShard>, Error> {
         let id = "JOB_COMPLETION_INDEX";
         let Some(index) = self.number(id)? else {
             return Ok(None);
         };
-        let count = count.map_or_else(|| self.needed(SHARDS, id), Ok)?;
         let said_by = format!("completion {index} of the Kubernetes job");
-        checked(index.saturating_add(1), count, said_by).map(Some)
+        let tasks = match self.said(said, id)? {
+            Tasks::Count(0) => return checked(index.saturating_add(1), 0, said_by).map(Some),
+            Tasks::Count(count) => Tasks::Range(0, count - 1, 1),
+            range => range,
+        };
+        within(tasks, index, None, said_by).map(Some)
+    }
+
+    /// The tasks that are said, where the engine does not say them.
+    fn said(&self, said: Option<Tasks>, beside: &str) -> Result<Tasks, Error> {
+        said.map_or_else(|| self.needed(SHARDS, beside).map(Tasks::Count), Ok)
     }
 
     fn ranks(
@@ -217,38 +257,48 @@ impl Environment<'_> {
 }
 
 impl Array {
-    fn shard(&self, count: Option<u64>) -> Result<FoundShard, Error> {
+    fn shard(&self, said: Option<Tasks>) -> Result<FoundShard, Error> {
         let Self { engine, task, .. } = *self;
         let said_by = format!("task {task} of the {engine} array");
-        if let (Some(count), _) | (None, (Some(count), None)) = (count, (self.tasks, self.range)) {
-            return checked(task, count, said_by);
-        }
-        let refused = |what: String| {
-            Error::refused(
-                what,
-                format!(
-                    "number the tasks from 1 to N and set {SHARDS} to N to run some of them, or \
-                     name the shard"
-                ),
-            )
-        };
-        let (first, last, step) = self.range.unwrap_or((task, task, 1));
-        let step = step.max(1);
-        if task < first || task > last || !(task - first).is_multiple_of(step) {
-            return Err(refused(format!(
-                "{said_by} is none of {first} to {last} in steps of {step}"
-            )));
-        }
-        let count = (last - first) / step + 1;
-        if self.tasks.is_some_and(|tasks| tasks != count) {
-            let tasks = self.tasks.unwrap_or_default();
-            return Err(refused(format!(
-                "the {engine} array has {tasks} tasks, which are not {first} to {last} in steps \
-                 of {step}"
-            )));
-        }
-        checked((task - first) / step + 1, count, said_by)
+        let alone = Tasks::Range(task, task, 1);
+        let range = said.or(self.range).unwrap_or(alone);
+        let tasks = self.tasks.filter(|_| said.is_none());
+        within(range, task, tasks, said_by)
     }
+}
+
+/// The shard of a task among others; there are `tasks` of them, if that is known.
+fn within(
+    among: Tasks,
+    task: u64,
+    tasks: Option<u64>,
+    said_by: String,
+) -> Result<FoundShard, Error> {
+    let (first, last, step) = match among {
+        Tasks::Count(count) => return checked(task, count, said_by),
+        Tasks::Range(first, last, step) => (first, last, step.max(1)),
+    };
+    let refused = |what: String| {
+        Error::refused(
+            what,
+            format!(
+                "set {SHARDS} to the numbers of all tasks, such as 1-64, to run some of them, or \
+                 name the shard"
+            ),
+        )
+    };
+    if task < first || task > last || !(task - first).is_multiple_of(step) {
+        return Err(refused(format!(
+            "{said_by} is none of {first} to {last} in steps of {step}"
+        )));
+    }
+    let count = ((last - first) / step).saturating_add(1);
+    if let Some(tasks) = tasks.filter(|tasks| *tasks != count) {
+        return Err(refused(format!(
+            "{said_by}, which has {tasks} tasks: they are not {first} to {last} in steps of {step}"
+        )));
+    }
+    checked(((task - first) / step).saturating_add(1), count, said_by)
 }
 
 fn checked(index: u64, count: u64, said_by: String) -> Result<FoundShard, Error> {
@@ -336,10 +386,19 @@ mod tests {
         let again = slurm("9", "5", "9", "1", "2");
         let found = of_slurm(&again, &[("HEATSMOOTH_SHARDS", "64")]);
         assert_eq!(found.unwrap(), Some((9, 64)));
+        // In whatever numbers they have.
+        let said = [("HEATSMOOTH_SHARDS", "5-29:4")];
+        assert_eq!(of_slurm(&again, &said).unwrap(), Some((2, 7)));
+        let pbs = [("PBS_ARRAY_INDEX", "17"), ("HEATSMOOTH_SHARDS", "5-29:4")];
+        assert_eq!(of(&pbs).unwrap(), Some((4, 7)));
+        let kubernetes = [("JOB_COMPLETION_INDEX", "3"), ("HEATSMOOTH_SHARDS", "2-5")];
+        assert_eq!(of(&kubernetes).unwrap(), Some((2, 4)));
         // Without it, nobody can know.
         let error = of_slurm(&again, &[]).unwrap_err();
         assert!(
-            error.to_string().contains("2 tasks, which are not 5 to 9"),
+            error
+                .to_string()
+                .contains("has 2 tasks: they are not 5 to 9"),
             "{error}"
         );
         assert!(error.hint().unwrap().contains("HEATSMOOTH_SHARDS"));
@@ -356,7 +415,15 @@ mod tests {
             ),
             (
                 &[("JOB_COMPLETION_INDEX", "4"), ("HEATSMOOTH_SHARDS", "4")],
-                "shard 5 of 4",
+                "none of 0 to 3",
+            ),
+            (
+                &[("PBS_ARRAY_INDEX", "6"), ("HEATSMOOTH_SHARDS", "5-29:4")],
+                "none of 5 to 29 in steps of 4",
+            ),
+            (
+                &[("PBS_ARRAY_INDEX", "6"), ("HEATSMOOTH_SHARDS", "9-5")],
+                "HEATSMOOTH_SHARDS is `9-5`",
             ),
             (&[("RANK", "x"), ("WORLD_SIZE", "4")], "RANK is `x`"),
             (&[("SLURM_ARRAY_TASK_ID", "1")], "no SLURM_ARRAY_TASK_MIN"),
