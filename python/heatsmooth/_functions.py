@@ -87,6 +87,7 @@ class Work:
         seed: int = 0,
         threads: int | None = None,
         progress: Any = None,
+        ranks: Any = None,
     ) -> None:
         weights = {k: settings.pop(k) for k in WEIGHTS if settings.get(k) is not None}
         self.wrapped: list[Any] = []
@@ -98,12 +99,8 @@ class Work:
         if reference is not None:
             self.reference = self._one(reference, {}, shape)
         self.data = resolve_data(data, self._wanted(data), labels=labels, root=root)
-        self.place = {
-            "seed": seed,
-            "threads": threads,
-            "progress": chosen(progress),
-            "engine": self._engine(),
-        }
+        self.ranks = _ranks(ranks)
+        self.place = _place(seed, threads, progress, self._engine(), self.ranks)
 
     def _one(self, model: Any, weights: dict[str, Any], shape: Any) -> Any:
         if is_module(model):
@@ -119,7 +116,7 @@ class Work:
             return None
         from . import torch as hs_torch
 
-        return hs_torch.Engine(self.wrapped)
+        return hs_torch.Engine(self.wrapped, self.ranks)
 
     def _wanted(self, data: Any) -> Wanted:
         if is_path(data):
@@ -134,6 +131,23 @@ class Work:
     @property
     def core_reference(self) -> _core.Model | None:
         return None if self.reference is None else _core_of(self.reference)
+
+
+def _ranks(group: Any) -> Any:
+    """The processes that train together."""
+    if group is None or group is False:
+        return None
+    from . import torch as hs_torch
+
+    return group if isinstance(group, hs_torch.Ranks) else hs_torch.Ranks(group)
+
+
+def _place(seed: int, threads: int | None, progress: Any, engine: Any, ranks: Any) -> dict[str, Any]:
+    """Where and how work is done. Of several ranks only the first one shows progress."""
+    if ranks is not None:
+        threads = ranks.threads if threads is None else threads
+        progress = progress if ranks.rank == 0 else False
+    return {"seed": seed, "threads": threads, "progress": chosen(progress), "engine": engine, "ranks": ranks}
 
 
 def _core_of(model: Any) -> _core.Model:
@@ -395,18 +409,21 @@ def smooth(
     seed: int = 0,
     threads: int | None = None,
     progress: Any = None,
+    ranks: Any = None,
     **settings: Any,
 ) -> Fitted:
     """Turns a model into its own Gaussian average; labels are never used.
 
     ``out`` is the run folder; called again, it goes on where it stopped. Of a
     ``torch.nn.Module`` the answer's ``.module`` is a smoothed copy; with ``in_place`` the
-    module itself gets the new weights, too.
+    module itself gets the new weights, too. ``ranks`` are processes that share the work: a
+    group of ``torch.distributed``, or ``True`` for all of them; each calls this function with
+    the same arguments, and only the first one writes.
     """
     said = _settings(settings)
     if in_place and not is_module(model):
         raise SettingError("in_place has no effect: the model is not a module", "leave it out")
-    work = Work(model, data, said, labels=False, root=root, seed=seed, threads=threads, progress=progress)
+    work = Work(model, data, said, labels=False, root=root, seed=seed, threads=threads, progress=progress, ranks=ranks)
     answer = _core.smooth(work.core, work.data, os.fspath(out), preset, said, work.place)
     return _fitted(answer, out, work, model if in_place else None)
 
@@ -425,24 +442,28 @@ def train(
     seed: int = 0,
     threads: int | None = None,
     progress: Any = None,
+    ranks: Any = None,
     **settings: Any,
 ) -> Fitted:
     """Trains a model: ``baseline``, ``gaussian``, ``smoothadv`` or ``adversarial``.
 
     A new network of a built-in architecture (``arch``), or from a model (``start``): a path, a
     :class:`Model` or a ``torch.nn.Module``. ``out`` is the run folder; called again, it goes on
-    where it stopped.
+    where it stopped. ``ranks`` are processes that share the work, as in :func:`smooth`.
     """
     said = _settings(settings)
     if start is None:
         network = {"arch": arch, "normalise": normalise, "input": input}
         network = {name: value for name, value in network.items() if value is not None}
-        place = {"seed": seed, "threads": threads, "progress": chosen(progress), "engine": None}
+        together = _ranks(ranks)
+        place = _place(seed, threads, progress, None, together)
         source = resolve_data(data, Wanted(), labels=True, root=root)
         answer = _core.train(method, None, network, source, os.fspath(out), preset, said, place)
-        return Fitted(answer, Path(out))
+        fitted = Fitted(answer, Path(out))
+        _share(fitted, together)
+        return fitted
     said.update({k: v for k, v in {"arch": arch, "normalise": normalise, "input": input}.items() if v})
-    work = Work(start, data, said, root=root, seed=seed, threads=threads, progress=progress)
+    work = Work(start, data, said, root=root, seed=seed, threads=threads, progress=progress, ranks=ranks)
     answer = _core.train(method, work.core, {}, work.data, os.fspath(out), preset, said, work.place)
     return _fitted(answer, out, work, None)
 
@@ -450,16 +471,24 @@ def train(
 keywords("train smoothadv")(train)
 
 
+def _share(fitted: Fitted, ranks: Any) -> bytes | None:
+    """Gives the model to ranks that may not see the run folder; its bytes, if there are ranks."""
+    if ranks is None:
+        return None
+    content = ranks.broadcast(fitted.file.read_bytes() if ranks.rank == 0 else b"")
+    fitted.model = load(content)
+    return content
+
+
 def _fitted(answer: tuple[str, str], out: Any, work: Work, into: Any) -> Fitted:
     fitted = Fitted(answer, Path(out))
+    content = _share(fitted, work.ranks)
     if work.wrapped:
         from . import torch as hs_torch
 
         wrapped = work.wrapped[0]
-        fitted._module = hs_torch.load(fitted.file, wrapped.module)
-        fitted.model = hs_torch.wrap(
-            fitted._module, wrapped.shape, info=load(fitted.file).about["info"], **wrapped.options
-        )
+        fitted._module = hs_torch.load(content or fitted.file, wrapped.module)
+        fitted.model = hs_torch.wrap(fitted._module, wrapped.shape, info=fitted.model.about["info"], **wrapped.options)
         if into is not None:
             into.load_state_dict(fitted._module.state_dict())
     return fitted

@@ -95,6 +95,6 @@ class Smooth:
                 f"the classifier has {len(model.classes)} classes, not {self.num_classes}",
                 "give the number of its logits",
             )
-        place = {"seed": self.seed, "threads": self.threads, "progress": None, "engine": engine}
+        place = {"seed": self.seed, "threads": self.threads, "progress": None, "engine": engine, "ranks": None}
         self._network = _core.Classifier(model._core, place)
         self.model, self._shape = model, model.shape

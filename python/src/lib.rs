@@ -10,6 +10,7 @@ mod errors;
 mod fit;
 mod measure;
 mod model;
+mod ranks;
 mod report;
 mod settings;
 mod table;

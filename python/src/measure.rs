@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::data::{Data, floats};
 use crate::errors::raise;
 use crate::model::Model;
+use crate::ranks::Ranks;
 use crate::settings::{fields_of, values};
 use crate::torch::Torch;
 use crate::watch::{Interruptible, Progress, Watch, run};
@@ -31,17 +32,23 @@ pub struct Place {
     pub progress: Py<PyAny>,
     /// PyTorch with the caller's modules, if a model is one.
     pub engine: Option<Py<PyAny>>,
+    /// The processes that train together, if there are several.
+    pub ranks: Option<Py<PyAny>>,
 }
 
 impl Place {
     /// Where the work runs; exceptions of modules go to `watch`.
     pub fn device(&self, py: Python<'_>, watch: &Arc<Watch>) -> PyResult<Device> {
         let device = Device::cpu(self.threads).map_err(|error| raise(py, &error))?;
-        Ok(match &self.engine {
+        let device = match &self.engine {
             Some(engine) => {
                 let torch = Torch::new(engine.bind(py), Arc::clone(watch))?;
                 device.with_engine(Arc::new(torch))
             }
+            None => device,
+        };
+        Ok(match &self.ranks {
+            Some(ranks) => device.with_ranks(Ranks::of(ranks.bind(py), watch)?),
             None => device,
         })
     }
@@ -126,9 +133,15 @@ pub fn evaluate(
     let mut progress = Progress::new(place.progress.clone_ref(py), Arc::clone(&watch));
     let device = place.device(py, &watch)?;
     run(py, &watch, || {
-        let sigma = EvalOptions::read(&values)?.sigma;
+        let options = EvalOptions::read(&values)?;
+        options.check()?;
+        let EvalOptions { sigma, out, .. } = options;
         let subject = open(model, data, &values, &device, &watch)?;
-        let found = Registry::standard().evaluate(&subject, sigma, place.seed, &mut progress)?;
+        let (registry, seed) = (Registry::standard(), place.seed);
+        let found = match out {
+            Some(log) => registry.evaluate_into(&subject, sigma, seed, &log, &mut progress)?,
+            None => registry.evaluate(&subject, sigma, seed, &mut progress)?,
+        };
         Ok((found.to_json().to_string(), found.to_string()))
     })
 }

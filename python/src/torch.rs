@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use heatsmooth::Engine;
 use heatsmooth::network::{
-    Classify, DeviceError, Distribution, Executor, Gradients, Graph, HostGradients, Mode, Model,
-    Noise, NoiseKind, NoisyImage, Parameters, SgdStep, Shape, Tape, TrainingState,
+    Classify, Collective, DeviceError, Distribution, Executor, Gradients, Graph, HostGradients, Mode, Model,
+    Noise, NoiseKind, NoisyImage, NormSharing, Parameters, SgdStep, Shape, Tape, TrainingState,
 };
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -389,6 +389,28 @@ impl Executor for Network {
     fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError> {
         // Wherever the module lives: the copies are wanted here.
         Ok(draw(noise, batch, self.input().len()))
+    }
+
+    fn share_norms(&mut self, sharing: NormSharing) -> Result<(), DeviceError> {
+        let shared = match sharing {
+            NormSharing::Alone => "nothing",
+            NormSharing::Statistics(_) => "statistics",
+            NormSharing::Running(_) => "running",
+        };
+        self.call(|object| object.call_method1("share_norms", (shared,)).map(drop))
+    }
+
+    fn sum_gradients(
+        &self,
+        gradients: &mut Gradients,
+        _: &dyn Collective,
+    ) -> Result<(), DeviceError> {
+        // The engine was given the same ranks: gradients stay on their device.
+        let gradients: &mut TorchGradients = gradients.of_mut()?;
+        self.call(|object| {
+            let gradients = gradients.0.bind(object.py());
+            object.call_method1("sum_gradients", (gradients,)).map(drop)
+        })
     }
 
     fn taped_batch(&self) -> usize {

@@ -8,10 +8,12 @@ from ._convert import for_voting, shape_of_image, to_native
 from ._module import TorchModel, load, wrap
 from ._network import Engine, Network
 from ._noise import noisy_copies
+from ._ranks import Ranks
 
 __all__ = [
     "Engine",
     "Network",
+    "Ranks",
     "TorchModel",
     "for_voting",
     "load",

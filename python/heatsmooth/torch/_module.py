@@ -17,6 +17,7 @@ from .. import _core
 from .._arrays import Shape
 from .._errors import ModelError
 from .._models import Model
+from .._models import load as read
 
 NORMS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
 
@@ -177,14 +178,15 @@ def set_values(module: nn.Module, values: list[np.ndarray]) -> None:
             tensor.copy_(torch.from_numpy(np.array(value)).view(tensor.shape))
 
 
-def load(path: str | os.PathLike[str], module: nn.Module) -> nn.Module:
-    """A copy of a module with the weights of a run folder or model file that was made from it."""
-    model = _core.Model.read(os.fspath(path), {}, None)
-    found, wanted = model.values(), named_values(module)
+def load(path: str | os.PathLike[str] | bytes, module: nn.Module) -> nn.Module:
+    """A copy of a module with the weights of a run folder or model file that was made from it, or
+    of the bytes of such a file."""
+    model = read(path)
+    found, wanted = model._core.values(), named_values(module)
     names = [(name, list(shape)) for name, shape, _ in found]
     if names != [(name, list(value.shape)) for name, value, _ in wanted]:
         raise ModelError(
-            f"{os.fspath(path)} holds the weights of another network",
+            f"{model.name} holds the weights of another network",
             "give the module that the run was made from",
         )
     made = copy.deepcopy(module)

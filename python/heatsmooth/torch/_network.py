@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from .._arrays import Shape
 from .._errors import ModelError
 from ._module import TorchModel, answer, device_of, named_values, set_values, to_host
 from ._noise import noisy_copies
+from ._ranks import BUCKET, Ranks, SharedNorm
 
 #: Images a pass: few enough for memory, at most so many bytes of pixels.
 BATCH, BATCH_BYTES = 256, 64 << 20
@@ -35,7 +37,8 @@ class Tape(NamedTuple):
 class Engine:
     """Makes networks of the modules that it was given."""
 
-    def __init__(self, models: list[TorchModel]) -> None:
+    def __init__(self, models: list[TorchModel], ranks: Ranks | None = None) -> None:
+        self.ranks = ranks
         self.models = {model.network: model for model in models}
         first = models[0]
         autocast = first.options["autocast"]
@@ -51,7 +54,7 @@ class Engine:
             raise ModelError(f"{network} is another network than {known}", "give its own module")
         module = copy.deepcopy(model.module)
         set_values(module, values)
-        return Network(module, model.shape, **model.options)
+        return Network(module, model.shape, ranks=self.ranks, **model.options)
 
 
 class Network:
@@ -67,8 +70,10 @@ class Network:
         batch_size: int | None = None,
         channels_last: bool = False,
         autocast: torch.dtype | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.module = module.eval()
+        self.ranks, self.shared = ranks, "nothing"
         self.shape, self.autocast = shape, autocast
         self.device = device_of(module)
         self.channels_last = channels_last
@@ -135,12 +140,20 @@ class Network:
             found.append((torch.zeros_like(norm.running_mean), torch.ones_like(norm.running_var)))
             norm.momentum, norm.training = 1.0, True
             norm.running_mean, norm.running_var = found[-1]
+            if self.shared == "statistics":
+                norm.forward = partial(self._shared_norm, norm, found[-1])
         try:
             yield found
         finally:
             for norm, (momentum, mean, variance) in zip(self.norms, kept, strict=True):
                 norm.momentum, norm.training = momentum, False
                 norm.running_mean, norm.running_var = mean, variance
+                norm.__dict__.pop("forward", None)
+
+    def _shared_norm(
+        self, norm: _BatchNorm, statistics: tuple[torch.Tensor, torch.Tensor], x: torch.Tensor
+    ) -> torch.Tensor:
+        return SharedNorm.apply(x, norm.weight, norm.bias, norm.eps, self.ranks, statistics)
 
     # Backward passes
 
@@ -170,12 +183,39 @@ class Network:
 
     def update_running_statistics(self, tape: Tape) -> None:
         """Moves the running statistics towards those of a pass; once a step."""
-        for norm, (mean, variance) in zip(self.norms, tape.statistics, strict=False):
+        statistics = tape.statistics
+        if self.shared == "running" and self.ranks is not None and statistics:
+            # The means over the ranks, by their numbers of images.
+            images = tape.images.new_tensor([float(len(tape.images))])
+            own = torch.cat([part for pair in statistics for part in pair]) * images
+            total = self.ranks.gather_tensor(torch.cat([images, own])).sum(0)
+            parts = iter((total[1:] / total[0]).split([len(part) for pair in statistics for part in pair]))
+            statistics = [(next(parts), next(parts)) for _ in statistics]
+        for norm, (mean, variance) in zip(self.norms, statistics, strict=False):
             assert norm.running_mean is not None and norm.running_var is not None
             momentum = 0.1 if norm.momentum is None else norm.momentum
             # New tensors: tapes may still hold the old ones.
             norm.running_mean = norm.running_mean.lerp(mean, momentum)
             norm.running_var = norm.running_var.lerp(variance, momentum)
+
+    def share_norms(self, shared: str) -> None:
+        """What batch norms share with those of other ranks from now on: nothing, the statistics
+        of a pass, or the running ones."""
+        self.shared = shared
+
+    def sum_gradients(self, gradients: list[torch.Tensor]) -> None:
+        """Sums up gradients over the ranks, small ones together."""
+        assert self.ranks is not None
+        waiting: list[torch.Tensor] = []
+        for place, gradient in enumerate(gradients):
+            waiting.append(gradient)
+            if place + 1 < len(gradients) and sum(map(torch.Tensor.numel, waiting)) < BUCKET:
+                continue
+            flat = torch.cat([part.reshape(-1) for part in waiting])
+            self.ranks.sum_tensor(flat)
+            for part, summed in zip(waiting, flat.split([part.numel() for part in waiting]), strict=True):
+                part.copy_(summed.view_as(part))
+            waiting = []
 
     def optimise(
         self,
