@@ -3,8 +3,8 @@
 
 use network::architecture::{Task, build};
 use network::{
-    Activation, Executor, Graph, GraphBuilder, HostGradients, Mode, Model, Op, Padding, Reference,
-    Shape, Tape, Window,
+    Activation, Executor, Graph, GraphBuilder, HostGradients, Mode, Model, Node, Op, Padding,
+    Reference, Shape, Tape, Window,
 };
 
 use crate::common::{executor, model, pixels};
@@ -66,34 +66,83 @@ fn errors(model: &Model, images: &[f32], mode: Mode) -> [f64; 5] {
     ]
 }
 
-/// Three batches each, of which the median counts: where rounding moves an
-/// activation across the kink of a ReLU, a gradient differs by far more than by
-/// rounding. That is rare, so most batches have none.
+/// Everything that goes into a ReLU, as the outputs of a network.
+fn before_relus(model: &Model) -> Option<Model> {
+    let mut nodes = model.graph.nodes().to_vec();
+    let is_relu = |op: &Op| {
+        let leaky = matches!(op, Op::Activation(Activation::LeakyRelu { .. }));
+        leaky || *op == Op::RELU
+    };
+    let relus = nodes.iter().filter(|node| is_relu(&node.op));
+    let before: Vec<usize> = relus.map(|node| node.inputs[0]).collect();
+    let flat = nodes.len()..nodes.len() + before.len();
+    for (i, input) in before.into_iter().enumerate() {
+        nodes.push(Node {
+            name: format!("before relu {i}"),
+            op: Op::Flatten,
+            inputs: vec![input],
+        });
+    }
+    match flat.len() {
+        0 => return None,
+        1 => {}
+        _ => nodes.push(Node {
+            name: "before all relus".into(),
+            op: Op::Concat,
+            inputs: flat.collect(),
+        }),
+    }
+    Some(Model {
+        graph: Graph::new(nodes).expect("the same with other outputs"),
+        ..model.clone()
+    })
+}
+
+/// In how many places a ReLU lets through what the oracle's does not, or the reverse:
+/// rounding has moved a value across its kink, and the gradients are those of another
+/// linear function.
+fn crossings(model: &Model, images: &[f32], mode: Mode) -> usize {
+    let Some(model) = before_relus(model) else {
+        return 0;
+    };
+    let (want, _) = Reference::<f64>::new(&model).forward(images, mode).unwrap();
+    let (got, _) = executor(&model).forward(images, mode).unwrap();
+    let pairs = got.iter().zip(&want);
+    pairs.filter(|(g, w)| (**g > 0.0) != (**w > 0.0)).count()
+}
+
+/// Three batches each, of which all count where rounding moves no activation across the
+/// kink of a ReLU: one at least. Where it does, a gradient differs by far more than by
+/// rounding.
 pub(crate) fn check(name: &str, graph: Graph, images: usize) {
     let model = model(graph);
     for mode in [Mode::Train, Mode::Eval, Mode::Frozen] {
-        let batches = [1, 2, 3].map(|seed| {
+        let mut counted = 0;
+        for seed in [1, 2, 3] {
             let images = pixels(images * model.graph.input().len(), seed);
-            errors(&model, &images, mode)
-        });
-        for (i, (what, most)) in [
-            ("logits", 1e-4),
-            ("dx", 1e-4),
-            ("gradient", 1e-4),
-            ("one gradient", 1e-3),
-            ("statistics", 1e-4),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let mut errors = batches.map(|errors| errors[i]);
-            errors.sort_by(f64::total_cmp);
-            assert!(
-                errors[1] < most,
-                "{name} {mode:?}: {what} off by {errors:?}"
-            );
-            assert!(errors[2] < 0.2, "{name} {mode:?}: {what} off by {errors:?}");
+            let crossings = crossings(&model, &images, mode);
+            counted += usize::from(crossings == 0);
+            let errors = errors(&model, &images, mode);
+            let limits = [
+                ("logits", 1e-4),
+                ("dx", 1e-4),
+                ("gradient", 1e-4),
+                ("one gradient", 1e-3),
+                ("statistics", 1e-4),
+            ];
+            for (error, (what, most)) in errors.into_iter().zip(limits) {
+                let kinked = crossings > 0 && what != "logits" && what != "statistics";
+                let most = if kinked { 0.2 } else { most };
+                assert!(
+                    error < most,
+                    "{name} {mode:?} {seed}: {what} off by {error}, {crossings} crossings"
+                );
+            }
         }
+        assert!(
+            counted > 0,
+            "{name} {mode:?}: kinks are crossed in every batch"
+        );
     }
 }
 
@@ -130,11 +179,18 @@ fn agrees_with_the_reference_on_networks() {
     }
 }
 
-/// The deepest one: of the most kinks that rounding can cross.
+/// The deepest one: of the most kinks that rounding can cross. So it is tested without
+/// any as well: there, every batch counts.
 #[test]
 fn agrees_with_the_reference_on_the_deepest() {
     let (graph, images) = small("resnet50");
+    let mut smooth = graph.nodes().to_vec();
+    for node in smooth.iter_mut().filter(|node| node.op == Op::RELU) {
+        node.op = Op::Activation(Activation::Silu);
+    }
     check("resnet50", graph, images);
+    let smooth = Graph::new(smooth).expect("a graph");
+    check("smooth resnet50", smooth, images);
 }
 
 /// A network as a student: every ReLU an average.
