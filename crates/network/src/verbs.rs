@@ -68,6 +68,20 @@ pub trait Executor: Classify + Send {
     /// As [`Classify::logits`].
     fn forward(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError>;
 
+    /// The same of noisy copies, one behind the other, that are drawn where the network
+    /// lives.
+    ///
+    /// # Errors
+    /// As [`Classify::logits`].
+    fn forward_noisy(
+        &self,
+        noise: &Noise,
+        batch: &[NoisyImage<'_>],
+        mode: Mode,
+    ) -> Result<(Vec<f32>, Tape), DeviceError> {
+        self.forward(&self.noisy(noise, batch)?, mode)
+    }
+
     /// `d(cotangent . logits)/dx`; no parameter gradient is computed. A tape may
     /// be pulled back many times.
     ///

@@ -200,12 +200,10 @@ pub(crate) fn share(name: &str, value: f64) -> Result<(), SettingError> {
 
 /// Images with fresh noise: a function of seed, image and epoch alone.
 pub(crate) fn noisy_copies(
-    network: &dyn Executor,
     images: &Images,
     noise: TrainingNoise,
     position: Position,
-) -> Result<Vec<f32>, TrainError> {
+) -> (Noise, Vec<NoisyImage<'_>>) {
     let noise = noise.noise(position.seed, Purpose::Training);
-    let batch = NoisyImage::copies_of(images, position.epoch, 1);
-    Ok(network.noisy(&noise, &batch)?)
+    (noise, NoisyImage::copies_of(images, position.epoch, 1))
 }

@@ -1,9 +1,8 @@
 //! A network averaged over Gaussian noise.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use network::{Executor, Images, Noise, NoiseKind, NoisyImage, Shape};
+use network::{Executor, Images, Mode, Noise, NoiseKind, NoisyImage, Shape};
 use settings::SettingError;
 
 use super::{Deterministic, Evaluation, Judgement, Target, passes};
@@ -118,7 +117,8 @@ impl Target for Averaged<'_> {
     fn evaluate(&self, points: &Images, step: u32) -> Result<Evaluation, AttackError> {
         passes::evaluate(self.network, points, self.samples as usize, |copies| {
             let batch = self.noisy(points, copies, step);
-            Ok(Cow::Owned(self.network.noisy(&self.noise, &batch)?))
+            let network = self.network;
+            network.forward_noisy(&self.noise, &batch, Mode::Eval)
         })
     }
 

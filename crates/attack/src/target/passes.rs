@@ -1,9 +1,8 @@
 //! Evaluates copies of images a few at a time and averages as it goes.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use network::{DeviceError, Executor, Images, Mode};
+use network::{DeviceError, Executor, Images, Tape};
 
 use super::cross_entropy::{cotangent, log_probabilities};
 use super::{Evaluation, Judgement, Standing};
@@ -145,18 +144,17 @@ pub fn judge(
     Ok(averages.finish().judgement)
 }
 
-/// The same with gradients; `images` gives the pixels of a range of copies.
-pub fn evaluate<'a>(
+/// The same with gradients; `forward` is an eval-mode pass of a range of copies.
+pub fn evaluate(
     network: &dyn Executor,
     points: &Images,
     samples: usize,
-    images: impl Fn(Range<usize>) -> Result<Cow<'a, [f32]>, DeviceError>,
+    forward: impl Fn(Range<usize>) -> Result<(Vec<f32>, Tape), DeviceError>,
 ) -> Result<Evaluation, AttackError> {
     let (classes, pixels) = (network.classes(), network.input().len());
     let mut averages = Averages::new(points, classes, samples, pixels);
     for copies in passes(points.len() * samples, network.taped_batch()) {
-        let images = images(copies.clone())?;
-        let (logits, tape) = network.forward(&images, Mode::Eval)?;
+        let (logits, tape) = forward(copies.clone())?;
         let weights = averages.add(copies.clone(), &logits)?;
         let mut cotangents = vec![0.0; logits.len()];
         let rows = logits.chunks_exact(classes);

@@ -1,6 +1,6 @@
 //! Cross-entropy on clean images; of real values, the squared error.
 
-use network::{Executor, Gradients, Mode, Model};
+use network::{Executor, Gradients, Mode, Model, Tape};
 
 use super::{Leg, LegContext, Method, Position};
 use crate::error::TrainError;
@@ -40,23 +40,25 @@ impl Method for Baseline {
         _: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
-        target_step(network, &images.pixels, (images, &self.error), gradients)
+        let pass = network.forward(&images.pixels, Mode::Train)?;
+        target_step(network, pass, (images, &self.error), gradients)
     }
 }
 
-/// One step towards the targets of some images, at `pixels` made from them: by
-/// cross-entropy where they are classes, else by the squared error.
+/// One step towards the targets of some images after a train-mode pass of them, or of
+/// what was made from them: by cross-entropy where they are classes, else by the squared
+/// error.
 pub(super) fn target_step(
     network: &mut dyn Executor,
-    pixels: &[f32],
+    (outputs, tape): (Vec<f32>, Tape),
     (images, error): (&Minibatch<'_>, &SquaredError),
     gradients: &mut Gradients,
 ) -> Result<Vec<f64>, TrainError> {
     if images.values.is_empty() {
         let of = images.of();
-        return cross_entropy_step(network, pixels, (&images.labels, of), gradients);
+        let labels = (&images.labels[..], of);
+        return cross_entropy_step(network, (outputs, tape), labels, gradients);
     }
-    let (outputs, tape) = network.forward(pixels, Mode::Train)?;
     let mut cotangent = vec![0.0; outputs.len()];
     let loss = error.mean(&outputs, &images.values, images.of(), &mut cotangent);
     network.parameter_gradient(&tape, &cotangent, gradients)?;
@@ -64,16 +66,15 @@ pub(super) fn target_step(
     Ok(vec![loss])
 }
 
-/// One cross-entropy step on the given images, as a part of the mean over `of` images:
-/// forward, backward, running statistics; returns loss and accuracy.
+/// One cross-entropy step after a train-mode pass, as a part of the mean over `of` images:
+/// backward, running statistics; returns loss and accuracy.
 pub(super) fn cross_entropy_step(
     network: &mut dyn Executor,
-    images: &[f32],
+    (logits, tape): (Vec<f32>, Tape),
     (labels, of): (&[u32], usize),
     gradients: &mut Gradients,
 ) -> Result<Vec<f64>, TrainError> {
     let classes = network.classes();
-    let (logits, tape) = network.forward(images, Mode::Train)?;
     let mut cotangent = vec![0.0; logits.len()];
     let loss = loss::cross_entropy(classes, &logits, (labels, of), &mut cotangent);
     network.parameter_gradient(&tape, &cotangent, gradients)?;

@@ -1,7 +1,7 @@
 //! Cross-entropy on noisy images: RandomizedSmoothing (Cohen et al. 2019); of real
 //! values, the squared error.
 
-use network::{Executor, Gradients, Model};
+use network::{Executor, Gradients, Mode, Model};
 use settings::SettingError;
 
 use super::baseline::target_step;
@@ -59,7 +59,8 @@ impl Method for Gaussian {
         position: Position,
         gradients: &mut Gradients,
     ) -> Result<Vec<f64>, TrainError> {
-        let noisy = noisy_copies(network, images, self.noise, position)?;
-        target_step(network, &noisy, (images, &self.error), gradients)
+        let (noise, batch) = noisy_copies(images, self.noise, position);
+        let pass = network.forward_noisy(&noise, &batch, Mode::Train)?;
+        target_step(network, pass, (images, &self.error), gradients)
     }
 }

@@ -96,7 +96,9 @@ impl<'a> Inputs<'a> {
         self.noisy = self.count(share);
         let places: Vec<usize> = self.minibatch.local(0..self.noisy).collect();
         if !places.is_empty() {
-            let noisy = noisy_copies(network, &self.images.select(&places), noise, position)?;
+            let images = self.images.select(&places);
+            let (noise, batch) = noisy_copies(&images, noise, position);
+            let noisy = network.noisy(&noise, &batch)?;
             self.images.pixels[..noisy.len()].copy_from_slice(&noisy);
         }
         Ok(self)

@@ -2,7 +2,7 @@
 //! 2019), and ordinary adversarial training (Madry et al. 2018).
 
 use attack::{Attack, AttackError, Averaged, Challenge, Ddn, DdnParams, Pgd, PgdParams, maximise};
-use network::{Executor, Gradients, Images, Noise, NoisyImage, Purpose};
+use network::{Executor, Gradients, Images, Mode, Noise, NoisyImage, Purpose};
 use settings::{SettingError, choices, settings};
 
 use super::baseline::cross_entropy_step;
@@ -186,17 +186,15 @@ impl Method for SmoothAdv {
         let key = (&noise, first_sample);
         let attacked = self.attacked(network, images, key, position.epoch);
         let attacked = attacked.map_err(|error| not_finite(error, position))?;
-        let noisy = network.noisy(
-            &noise,
-            &NoisyImage::copies_of(&attacked, first_sample, samples),
-        )?;
+        let batch = NoisyImage::copies_of(&attacked, first_sample, samples);
+        let pass = network.forward_noisy(&noise, &batch, Mode::Train)?;
         let labels = images.labels.iter();
         let labels: Vec<u32> = labels
             .flat_map(|&y| std::iter::repeat_n(y, samples))
             .collect();
         let of = images.of();
         let labels = (&labels[..], of * samples);
-        let mut measured = cross_entropy_step(network, &noisy, labels, gradients)?;
+        let mut measured = cross_entropy_step(network, pass, labels, gradients)?;
         measured.push(distances(images, &attacked) / of as f64);
         Ok(measured)
     }
