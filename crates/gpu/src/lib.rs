@@ -25,7 +25,6 @@ mod memory;
 mod net;
 mod noise;
 mod place;
-mod several;
 mod tensor;
 mod tokens;
 mod words;
@@ -35,4 +34,3 @@ pub use burn_flex::{Flex, FlexDevice};
 #[cfg(feature = "cube")]
 pub use device::{GpuInfo, info, list, load};
 pub use executor::Burn;
-pub use several::Several;

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "accelerated")]
 mod accelerators;
+mod several;
 
 use std::sync::Arc;
 
@@ -123,6 +124,17 @@ impl Device {
     pub fn with_accelerator(self, accelerator: Arc<dyn Engine>) -> Self {
         Self {
             accelerator: Some(accelerator),
+            ..self
+        }
+    }
+
+    /// The same with several of them, which share the passes of measurements: each
+    /// gets a part of the images or noisy copies. None trains; without any, the CPU
+    /// stays.
+    #[must_use]
+    pub fn with_accelerators(self, accelerators: Vec<Arc<dyn Engine>>) -> Self {
+        Self {
+            accelerator: several::Several::joined(accelerators),
             ..self
         }
     }
@@ -262,7 +274,7 @@ fn gpu(device: Device, name: &str, which: &str) -> Result<Device, Error> {
         .ok_or_else(|| SettingError::value("device", name, "gpu, gpu:N, or several as gpu:0,1"))?;
     numbers.sort_unstable();
     numbers.dedup();
-    Ok(device.with_accelerator(accelerators::gpus(&numbers)?))
+    Ok(device.with_accelerators(accelerators::gpus(&numbers)?))
 }
 
 #[cfg(not(feature = "cube"))]

@@ -3,7 +3,7 @@
 #![cfg(feature = "burn")]
 
 mod common;
-mod several;
+mod passes;
 
 #[path = "../../../network/tests/it/noisy.rs"]
 mod noisy;

@@ -33,10 +33,10 @@ impl Engine for OnFlex {
     }
 }
 
-/// One or several GPUs.
+/// A GPU.
 #[cfg(feature = "cube")]
-struct Gpus {
-    infos: Vec<gpu::GpuInfo>,
+struct Gpu {
+    info: gpu::GpuInfo,
     precision: Precision,
 }
 
@@ -45,47 +45,35 @@ struct Gpus {
 /// # Errors
 /// A number that there is not; a driver that fails.
 #[cfg(feature = "cube")]
-pub(super) fn gpus(numbers: &[usize]) -> Result<Arc<dyn Engine>, DeviceError> {
-    let infos: Result<Vec<_>, _> = numbers.iter().map(|&number| gpu::info(number)).collect();
-    Ok(Arc::new(Gpus {
-        infos: infos?,
-        precision: Precision::F32,
-    }))
+pub(super) fn gpus(numbers: &[usize]) -> Result<Vec<Arc<dyn Engine>>, DeviceError> {
+    let gpu = |&number: &usize| {
+        let precision = Precision::F32;
+        let info = gpu::info(number)?;
+        Ok(Arc::new(Gpu { info, precision }) as Arc<dyn Engine>)
+    };
+    numbers.iter().map(gpu).collect()
 }
 
 #[cfg(feature = "cube")]
-impl Engine for Gpus {
+impl Engine for Gpu {
     fn name(&self) -> String {
-        let one = |info: &gpu::GpuInfo| {
-            let tf32 = match info.tf32 && self.precision == Precision::F32 {
-                true => " (products may be TF32)",
-                false => "",
-            };
-            let precision = self.precision.name();
-            let (device, name, driver) = (info.choice(), &info.name, &info.driver);
-            format!("{device}: {name}, {driver}, {precision}{tf32}")
+        let tf32 = match self.info.tf32 && self.precision == Precision::F32 {
+            true => " (products may be TF32)",
+            false => "",
         };
-        let all: Vec<String> = self.infos.iter().map(one).collect();
-        all.join("; ")
+        let precision = self.precision.name();
+        let (device, name, driver) = (self.info.choice(), &self.info.name, &self.info.driver);
+        format!("{device}: {name}, {driver}, {precision}{tf32}")
     }
 
     fn load(&self, model: &Model) -> Result<Box<dyn Executor>, DeviceError> {
-        let load = |info: &gpu::GpuInfo| gpu::load(info.index, model, self.precision);
-        let mut networks: Vec<_> = self.infos.iter().map(load).collect::<Result<_, _>>()?;
-        match (networks.len(), networks.pop()) {
-            (1, Some(only)) => Ok(only),
-            (_, last) => {
-                networks.extend(last);
-                Ok(Box::new(gpu::Several::new(networks)?))
-            }
-        }
+        gpu::load(self.info.index, model, self.precision)
     }
 
     fn in_precision(&self, precision: Precision) -> Option<Arc<dyn Engine>> {
-        let has = |info: &gpu::GpuInfo| info.precisions.contains(&precision);
-        self.infos.iter().all(has).then(|| {
-            let infos = self.infos.clone();
-            Arc::new(Self { infos, precision }) as Arc<dyn Engine>
+        self.info.precisions.contains(&precision).then(|| {
+            let info = self.info.clone();
+            Arc::new(Self { info, precision }) as Arc<dyn Engine>
         })
     }
 }

@@ -195,26 +195,29 @@ fn training_goes_on_where_the_device_vanished() {
     assert!(train(&parts, &cpu()).unwrap() == whole);
 }
 
+/// The rows of a log of certificates: which image, label, answer and radius. The time is
+/// another.
+fn rows(run: &Path, log: &Path, device: &Device) -> Result<Vec<String>, Error> {
+    let (model, data) = (ModelSource::new(run), DataSource::named("digits"));
+    let (split, images) = (SplitChoice::default(), ImageChoice::first(8));
+    let subject = Subject::open(&model, &data, &split, &images, device)?;
+    let params = CertifyParams {
+        n: 100,
+        ..CertifyParams::default()
+    };
+    let certified = Certified::new(Smoothing::gaussian(0.25)?, params, 0)?;
+    measure(&certified, &subject, log, &mut Quiet)?;
+    let text = std::fs::read_to_string(log).unwrap();
+    let cut = |line: &str| line.split('\t').take(5).collect::<Vec<_>>().join(" ");
+    Ok(text.lines().map(cut).collect())
+}
+
 #[test]
 fn a_log_goes_on_where_memory_ran_out() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     train(&run, &cpu()).unwrap();
-    let rows = |log: &Path, device: &Device| {
-        let (model, data) = (ModelSource::new(&run), DataSource::named("digits"));
-        let (split, images) = (SplitChoice::default(), ImageChoice::first(8));
-        let subject = Subject::open(&model, &data, &split, &images, device)?;
-        let params = CertifyParams {
-            n: 100,
-            ..CertifyParams::default()
-        };
-        let certified = Certified::new(Smoothing::gaussian(0.25)?, params, 0)?;
-        measure(&certified, &subject, log, &mut Quiet)?;
-        let text = std::fs::read_to_string(log).unwrap();
-        // Which image, label, answer and radius; the time is another.
-        let cut = |line: &str| line.split('\t').take(5).collect::<Vec<_>>().join(" ");
-        Ok::<_, Error>(text.lines().map(cut).collect::<Vec<String>>())
-    };
+    let rows = |log: &Path, device: &Device| rows(&run, log, device);
     let whole = rows(&folder.path().join("whole.tsv"), &cpu()).unwrap();
     let log = folder.path().join("parts.tsv");
     let error = DeviceError::OutOfMemory {
@@ -227,6 +230,48 @@ fn a_log_goes_on_where_memory_ran_out() {
     let kept = std::fs::read_to_string(&log).unwrap().lines().count();
     assert!(kept > 1 && kept < whole.len(), "{kept} lines");
     assert_eq!(rows(&log, &cpu()).unwrap(), whole);
+}
+
+/// Two devices share the passes of a measurement; what they measure is the same. They do
+/// not train, and if one of them vanishes, the log goes on later.
+#[test]
+fn two_devices_certify_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    train(&run, &cpu()).unwrap();
+    let two = |passes: [i64; 2]| {
+        let left = passes.map(|passes| Arc::new(AtomicI64::new(passes)));
+        let engines = left.each_ref().map(|passes| {
+            let passes = Arc::clone(passes);
+            Arc::new(Failing {
+                passes,
+                error: lost(),
+            }) as Arc<dyn Engine>
+        });
+        (left, cpu().with_accelerators(engines.into()))
+    };
+    let whole = rows(&run, &folder.path().join("one.tsv"), &cpu()).unwrap();
+    let (left, device) = two([1000, 1000]);
+    let name = device.versions().isa;
+    assert!(
+        name.ends_with("; a failing device; a failing device"),
+        "{name}"
+    );
+    let shared = rows(&run, &folder.path().join("two.tsv"), &device).unwrap();
+    assert_eq!(shared, whole);
+    let [first, second] = left.map(|left| 1000 - left.load(Ordering::Relaxed));
+    assert!(
+        second > 0 && (first - second).abs() <= 1,
+        "{first} {second} passes"
+    );
+
+    let error = train(&folder.path().join("other"), &device).err().unwrap();
+    assert!(error.to_string().contains("only one trains"), "{error}");
+
+    let log = folder.path().join("lost.tsv");
+    let error = rows(&run, &log, &two([1000, 5]).1).unwrap_err();
+    assert!(error.to_string().contains("the device is lost"), "{error}");
+    assert_eq!(rows(&run, &log, &cpu()).unwrap(), whole);
 }
 
 #[test]

@@ -1,34 +1,67 @@
 //! Several devices of one machine that share the passes of a measurement.
 
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::thread;
 
 use network::{
-    Classify, DeviceError, Executor, Gradients, Graph, HostGradients, Mode, Noise, NoisyImage,
-    Parameters, SgdStep, Shape, Tape, TrainingState,
+    Classify, DeviceError, Executor, Gradients, Graph, HostGradients, Mode, Model, Noise,
+    NoisyImage, Parameters, Precision, SgdStep, Shape, Tape, TrainingState,
 };
+
+use super::Engine;
+
+/// Several devices as one.
+pub(super) struct Several {
+    first: Arc<dyn Engine>,
+    others: Vec<Arc<dyn Engine>>,
+}
+
+impl Several {
+    /// One device, or several as one; none of no device.
+    pub fn joined(engines: Vec<Arc<dyn Engine>>) -> Option<Arc<dyn Engine>> {
+        let mut engines = engines.into_iter();
+        let first = engines.next()?;
+        let others: Vec<_> = engines.collect();
+        Some(match others.is_empty() {
+            true => first,
+            false => Arc::new(Self { first, others }),
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<dyn Engine>> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+impl Engine for Several {
+    fn name(&self) -> String {
+        let names: Vec<String> = self.all().map(|engine| engine.name()).collect();
+        names.join("; ")
+    }
+
+    fn load(&self, model: &Model) -> Result<Box<dyn Executor>, DeviceError> {
+        let others = self.others.iter().map(|engine| engine.load(model));
+        Ok(Box::new(Shared {
+            first: self.first.load(model)?,
+            others: others.collect::<Result<_, _>>()?,
+        }))
+    }
+
+    fn in_precision(&self, precision: Precision) -> Option<Arc<dyn Engine>> {
+        let engines = self.all().map(|engine| engine.in_precision(precision));
+        Self::joined(engines.collect::<Option<_>>()?)
+    }
+}
 
 /// One network on several devices. Passes that keep nothing are split over them;
 /// those with a tape run on the first. None of them is trained.
-pub struct Several {
+struct Shared {
     first: Box<dyn Executor>,
     others: Vec<Box<dyn Executor>>,
 }
 
-impl Several {
-    /// The same network on several devices.
-    ///
-    /// # Errors
-    /// No device at all.
-    pub fn new(executors: Vec<Box<dyn Executor>>) -> Result<Self, DeviceError> {
-        let mut executors = executors.into_iter();
-        let first = executors.next().ok_or_else(|| DeviceError::Failed {
-            device: "gpu".into(),
-            reason: "none was chosen".into(),
-        })?;
-        let others = executors.collect();
-        Ok(Self { first, others })
-    }
-
+impl Shared {
     fn trains_alone() -> DeviceError {
         DeviceError::Failed {
             device: "several devices".into(),
@@ -56,7 +89,7 @@ impl Several {
                 .collect();
             let mut done = own.map_or(Ok(()), |part| work(&*self.first, part));
             for other in others {
-                let other = other.join().unwrap_or_else(|_| Err(Self::trains_alone()));
+                let other = other.join().unwrap_or_else(|panic| resume_unwind(panic));
                 done = done.and(other);
             }
             done
@@ -68,7 +101,7 @@ impl Several {
     }
 }
 
-impl Classify for Several {
+impl Classify for Shared {
     fn input(&self) -> Shape {
         self.first.input()
     }
@@ -133,13 +166,22 @@ fn shares<'a>(batch: &[NoisyImage<'a>], share: usize) -> Vec<Vec<NoisyImage<'a>>
     shares
 }
 
-impl Executor for Several {
+impl Executor for Shared {
     fn graph(&self) -> &Graph {
         self.first.graph()
     }
 
     fn forward(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError> {
         self.first.forward(images, mode)
+    }
+
+    fn forward_noisy(
+        &self,
+        noise: &Noise,
+        batch: &[NoisyImage<'_>],
+        mode: Mode,
+    ) -> Result<(Vec<f32>, Tape), DeviceError> {
+        self.first.forward_noisy(noise, batch, mode)
     }
 
     fn input_gradient(&self, tape: &Tape, cotangent: &[f32]) -> Result<Vec<f32>, DeviceError> {

@@ -1,11 +1,7 @@
-//! Several devices, lost ones, and 16 bits.
+//! Passes of a fixed shape, 16 bits, and tapes that are pulled back many times.
 
-use gpu::Several;
 use network::architecture::{Task, build};
-use network::{
-    Classify, DeviceError, Executor, Mode, Model, Noise, NoisyImage, Precision, Purpose, Reference,
-    Shape,
-};
+use network::{Executor, Mode, Model, Noise, NoisyImage, Precision, Purpose, Reference, Shape};
 
 use crate::common::{executor, in_precision, model, pixels};
 
@@ -28,24 +24,6 @@ fn noisy_logits(network: &dyn Executor) -> Vec<f32> {
     let noise = Noise::gaussian(3, Purpose::Estimation, 0.3);
     network.noisy_logits(&noise, &batch, &mut logits).unwrap();
     logits
-}
-
-#[test]
-fn two_devices_give_the_answers_of_one() {
-    let model = digits();
-    let one = executor(&model);
-    let two = Several::new(vec![executor(&model), executor(&model)]).unwrap();
-    assert_eq!(two.batch(), 2 * one.batch());
-    assert_eq!(noisy_logits(&two), noisy_logits(&*one));
-    let images = pixels(301 * 64, 2);
-    let mut logits = [vec![0.0; 3010], vec![0.0; 3010]];
-    one.logits(&images, &mut logits[0]).unwrap();
-    two.logits(&images, &mut logits[1]).unwrap();
-    for (one, two) in logits[0].iter().zip(&logits[1]) {
-        assert!((one - two).abs() < 1e-5, "{one} {two}");
-    }
-    assert!(matches!(two.gradients(), Err(DeviceError::Failed { .. })));
-    assert!(Several::new(vec![]).is_err());
 }
 
 /// A pass of one copy and of many have the same shape, so the same answer to the bit.
