@@ -5,6 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use burn_backend::Backend;
 use network::Activation;
 
+use crate::fused::Fused;
 use crate::tensor::Tensor;
 
 /// Beyond so many standard deviations a Gaussian's tail is below f32's rounding.
@@ -71,14 +72,14 @@ pub(crate) fn value<B: Backend>(activation: Activation, x: Tensor<B>) -> Tensor<
 }
 
 /// `dy` times the derivative at `x`; at a kink as [`Activation::derivative`].
-pub(crate) fn pull_back<B: Backend>(
+pub(crate) fn pull_back<B: Fused>(
     activation: Activation,
     x: &Tensor<B>,
     dy: Tensor<B>,
 ) -> Tensor<B> {
     let x = x.clone();
     match activation {
-        Activation::Relu => dy.filled(x.not_above(0.0), 0.0),
+        Activation::Relu => Tensor(B::relu_pull_back(x.0, dy.0)),
         Activation::LeakyRelu { slope } => {
             let scaled = dy.clone().times_number(slope);
             dy.replaced(x.not_above(0.0), scaled)

@@ -1,10 +1,12 @@
 //! Pull-back of a cotangent, node by node.
 
 use burn_backend::Backend;
+use burn_backend::tensor::FloatTensor;
 use network::{Mode, Op, Padding, Window};
 
 use crate::activation::{averaged_relu_pull_back, pull_back};
 use crate::forward::{DeviceTape, options, pool_padding};
+use crate::fused::{Fused, Moments};
 use crate::net::{Constants, Network, subsampled};
 use crate::tensor::Tensor;
 use crate::tokens;
@@ -26,7 +28,7 @@ fn add<B: Backend>(sum: &mut Option<Tensor<B>>, more: Tensor<B>) {
     });
 }
 
-impl<B: Backend> Network<B> {
+impl<B: Fused> Network<B> {
     /// The gradient with respect to the images, where that is wanted and the images
     /// matter; or gradients of the parameters, added to `gradients`.
     pub fn pull_back(
@@ -56,11 +58,12 @@ impl<B: Backend> Network<B> {
             if !leads[id] {
                 continue;
             }
+            let sums = self.norm_sums(id, tape, &dy, wanted);
             if wanted == Wanted::Parameters {
-                self.parameter_gradients(id, tape, &dy, gradients);
+                self.parameter_gradients(id, tape, &dy, sums.as_ref(), gradients);
             }
             if nodes[id].inputs.iter().any(|&input| leads[input]) {
-                let dx = self.node_inputs(id, tape, dy);
+                let dx = self.node_inputs(id, tape, dy, sums);
                 for (&input, dx) in nodes[id].inputs.iter().zip(dx) {
                     if leads[input] {
                         add(&mut cotangents[input], dx);
@@ -89,6 +92,7 @@ impl<B: Backend> Network<B> {
         id: usize,
         tape: &DeviceTape<B>,
         dy: &Tensor<B>,
+        sums: Option<&[FloatTensor<B>; 2]>,
         gradients: &mut DeviceGradients<B>,
     ) {
         let range = self.graph.parameters_of(id);
@@ -101,7 +105,7 @@ impl<B: Backend> Network<B> {
                 let gradient = B::conv2d_weight_backward(x.0, weight, dy.0.clone(), options);
                 add(&mut own[0], Tensor(gradient));
                 if let Some(bias) = own.get_mut(1) {
-                    add(bias, dy.clone().sum_of_channels());
+                    add(bias, Tensor(B::channel_sums(dy.0.clone())));
                 }
             }
             Op::Linear { out_features, .. } => {
@@ -115,14 +119,15 @@ impl<B: Backend> Network<B> {
                 }
             }
             Op::BatchNorm { scale, shift, .. } => {
+                let Some([sum, along]) = sums.cloned() else {
+                    return;
+                };
+                let [sum, along] = [Tensor(sum), Tensor(along)];
                 if *scale {
-                    let normalised = self.normalised(id, tape);
-                    let products = normalised.times(dy);
-                    add(&mut own[0], products.sum_of_channels());
+                    add(&mut own[0], along);
                 }
                 if *shift {
-                    let place = usize::from(*scale);
-                    add(&mut own[place], dy.clone().sum_of_channels());
+                    add(&mut own[usize::from(*scale)], sum);
                 }
             }
             Op::Parameter { .. } => {
@@ -132,42 +137,51 @@ impl<B: Backend> Network<B> {
             op @ Op::LayerNorm { scale, shift, .. } => {
                 if *scale {
                     let (z, _) = tokens::normalised(op, self.input(id, tape, 0));
-                    add(&mut own[0], z.times(dy).sum_of_channels());
+                    add(&mut own[0], Tensor(B::channel_sums(z.times(dy).0)));
                 }
                 if *shift {
                     let place = usize::from(*scale);
-                    add(&mut own[place], dy.clone().sum_of_channels());
+                    add(&mut own[place], Tensor(B::channel_sums(dy.0.clone())));
                 }
             }
             _ => {}
         }
     }
 
-    /// Mean and `1 / sqrt(variance + epsilon)` that a batch norm used, one value a
-    /// channel.
-    fn norm_statistics(&self, id: usize, tape: &DeviceTape<B>) -> [Tensor<B>; 2] {
-        let [mean, variance] = match (&tape.statistics[id], tape.mode) {
-            (Some(statistics), Mode::Train) => statistics.clone(),
-            _ => self.running(id),
-        };
-        let Op::BatchNorm { epsilon, .. } = self.graph.nodes()[id].op else {
-            unreachable!("only batch norms have statistics")
-        };
-        let deviation = variance.plus_number(epsilon).sqrt();
-        [
-            mean.per_channel(),
-            Tensor(B::float_recip(deviation.0)).per_channel(),
-        ]
+    /// What a batch norm normalised by.
+    fn moments<'a>(&self, id: usize, tape: &'a DeviceTape<B>) -> &'a Moments<B> {
+        tape.moments[id]
+            .as_ref()
+            .expect("a norm's moments are kept")
     }
 
-    /// What a batch norm scales and shifts.
-    fn normalised(&self, id: usize, tape: &DeviceTape<B>) -> Tensor<B> {
-        let [mean, inverse] = self.norm_statistics(id, tape);
-        self.input(id, tape, 0).minus(&mean).times(&inverse)
+    /// The sums that a batch norm's gradients are made of: those of its parameters, and
+    /// of its input if its moments are the batch's own.
+    fn norm_sums(
+        &self,
+        id: usize,
+        tape: &DeviceTape<B>,
+        dy: &Tensor<B>,
+        wanted: Wanted,
+    ) -> Option<[FloatTensor<B>; 2]> {
+        let Op::BatchNorm { scale, shift, .. } = self.graph.nodes()[id].op else {
+            return None;
+        };
+        let own = wanted == Wanted::Parameters && (scale || shift);
+        (own || tape.mode == Mode::Train).then(|| {
+            let x = self.input(id, tape, 0);
+            B::norm_sums(x.0, dy.0.clone(), self.moments(id, tape))
+        })
     }
 
     /// Gradients with respect to each input of one node.
-    fn node_inputs(&self, id: usize, tape: &DeviceTape<B>, dy: Tensor<B>) -> Vec<Tensor<B>> {
+    fn node_inputs(
+        &self,
+        id: usize,
+        tape: &DeviceTape<B>,
+        dy: Tensor<B>,
+        sums: Option<[FloatTensor<B>; 2]>,
+    ) -> Vec<Tensor<B>> {
         let node = &self.graph.nodes()[id];
         let dims = self.input_dims(id, tape, 0);
         let [images, channels, height, width] = dims;
@@ -183,7 +197,7 @@ impl<B: Backend> Network<B> {
                 let options = options(window, *groups);
                 Tensor(B::conv2d_x_backward(x.0, weight.0.clone(), dy.0, options))
             }
-            Op::BatchNorm { .. } => self.norm_input(id, tape, dy),
+            Op::BatchNorm { .. } => self.norm_input(id, tape, dy, sums),
             Op::Activation(activation) => pull_back(*activation, &self.input(id, tape, 0), dy),
             Op::AveragedRelu => {
                 let width = &self.parameters_of(id)[0];
@@ -250,25 +264,17 @@ impl<B: Backend> Network<B> {
         vec![dx]
     }
 
-    /// With the batch's own statistics, of `n` values each with `z` normalised,
-    ///
-    /// ```text
-    /// dx = scale / deviation * (dy - mean(dy) - z mean(dy z))
-    /// ```
-    fn norm_input(&self, id: usize, tape: &DeviceTape<B>, dy: Tensor<B>) -> Tensor<B> {
-        let [_, inverse] = self.norm_statistics(id, tape);
-        let (scale, _) = self.norm_factors(id);
-        let factor = scale.per_channel().times(&inverse);
-        if tape.mode != Mode::Train {
-            return dy.times(&factor);
-        }
-        let [images, _, height, width] = self.input_dims(id, tape, 0);
-        let share = 1.0 / (images * height * width) as f32;
-        let mean = |values: Tensor<B>| values.sum_of_channels().times_number(share).per_channel();
-        let z = self.normalised(id, tape);
-        let along = mean(dy.clone().times(&z));
-        let centred = dy.clone().minus(&mean(dy));
-        centred.minus(&z.times(&along)).times(&factor)
+    fn norm_input(
+        &self,
+        id: usize,
+        tape: &DeviceTape<B>,
+        dy: Tensor<B>,
+        sums: Option<[FloatTensor<B>; 2]>,
+    ) -> Tensor<B> {
+        let [scale, _] = self.norm_factors(id);
+        let sums = sums.filter(|_| tape.mode == Mode::Train);
+        let (x, moments) = (self.input(id, tape, 0), self.moments(id, tape));
+        Tensor(B::norm_pull_back(x.0, dy.0, moments, scale.0, sums))
     }
 
     fn max_pool_input(

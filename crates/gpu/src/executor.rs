@@ -11,14 +11,26 @@ use network::{
 
 use crate::backward::{DeviceGradients, Wanted};
 use crate::forward::DeviceTape;
+use crate::fused::{CopyKey, Descent, Fused};
 use crate::memory::Batches;
 use crate::net::{Network, upload};
-use crate::noise::{Copy, noisy};
 use crate::place::Place;
 use crate::tensor::Tensor;
 
 /// Passes that are handed to a device together.
 const PASSES: usize = 4;
+
+/// Keys of all copies of a batch, one behind the other.
+fn keys(batch: &[NoisyImage<'_>]) -> Vec<CopyKey> {
+    let copies = batch.iter().enumerate().flat_map(|(place, noisy)| {
+        (0..noisy.count as u32).map(move |copy| CopyKey {
+            place: place as u32,
+            image: noisy.image,
+            sample: noisy.first_sample.wrapping_add(copy),
+        })
+    });
+    copies.collect()
+}
 
 /// A precision as burn names it.
 fn dtype(precision: Precision) -> FloatDType {
@@ -36,7 +48,7 @@ pub(crate) fn supports<B: Backend>(device: &B::Device, precision: Precision) -> 
 
 /// A network on a device of one of burn's backends.
 #[derive(Debug)]
-pub struct Burn<B: Backend> {
+pub struct Burn<B: Fused> {
     place: Place<B>,
     precision: Precision,
     network: Network<B>,
@@ -48,7 +60,7 @@ pub struct Burn<B: Backend> {
     batches: Batches,
 }
 
-impl<B: Backend> Burn<B> {
+impl<B: Fused> Burn<B> {
     /// Puts a model on a device, which is called `name` in errors and has so many
     /// bytes of memory, if it says so.
     ///
@@ -97,6 +109,32 @@ impl<B: Backend> Burn<B> {
         let count = images.len() / self.input().len();
         let images = self.place.upload(images, [count, height, width, channels]);
         images.permute(&[0, 3, 1, 2])
+    }
+
+    /// The clean images of a batch, `images x pixels`.
+    fn upload_clean(&self, batch: &[NoisyImage<'_>]) -> Tensor<B> {
+        let pixels = batch.iter().flat_map(|noisy| noisy.pixels).copied();
+        let pixels: Vec<f32> = pixels.collect();
+        self.place
+            .upload(&pixels, [batch.len(), self.input().len()])
+    }
+
+    /// Noisy copies of such images, made on the device.
+    fn noisy_images(&self, noise: &Noise, images: &Tensor<B>, copies: &[CopyKey]) -> Tensor<B> {
+        let Shape {
+            height,
+            width,
+            channels,
+        } = self.input();
+        let noisy = Tensor::<B>(B::noisy(noise, images.0.clone(), copies));
+        let noisy = noisy.reshape([copies.len(), height, width, channels]);
+        noisy.permute(&[0, 3, 1, 2])
+    }
+
+    /// A pass with a tape, and its logits on the host.
+    fn record(&self, images: Tensor<B>, mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError> {
+        let (logits, tape) = self.network.record(images, mode);
+        Ok((self.download(logits)?, Tape::new(tape)))
     }
 
     /// The network for passes that keep nothing.
@@ -177,7 +215,7 @@ impl<B: Backend> Burn<B> {
     }
 }
 
-impl<B: Backend> Classify for Burn<B> {
+impl<B: Fused> Classify for Burn<B> {
     fn input(&self) -> Shape {
         self.network.graph.input()
     }
@@ -215,39 +253,18 @@ impl<B: Backend> Classify for Burn<B> {
         if count == 0 {
             return Ok(());
         }
-        let copies = batch.iter().enumerate().flat_map(|(place, noisy)| {
-            (0..noisy.count as u32).map(move |copy| Copy {
-                place: place as u32,
-                image: noisy.image,
-                sample: noisy.first_sample.wrapping_add(copy),
-            })
-        });
-        let mut copies: Vec<Copy> = copies.collect();
+        let mut copies = keys(batch);
         // Every pass has the same number of images; the last copy fills it up.
         let fixed = self.batches.fixed;
         copies.resize(count.next_multiple_of(fixed), copies[count - 1]);
-        let pixels: Vec<f32> = batch
-            .iter()
-            .flat_map(|noisy| noisy.pixels)
-            .copied()
-            .collect();
-        let Shape {
-            height,
-            width,
-            channels,
-        } = self.input();
         self.place.guard(|| {
             let network = self.inference()?;
-            let images = (self.place).upload(&pixels, [batch.len(), self.input().len()]);
-            let pass = |copies: &[Copy]| {
-                let noisy = noisy(&self.place, noise, &images, copies)?;
-                let noisy = noisy.reshape([copies.len(), height, width, channels]);
-                Ok(self.pass(&network, noisy.permute(&[0, 3, 1, 2])))
-            };
+            let images = self.upload_clean(batch);
+            let pass = |copies| self.pass(&network, self.noisy_images(noise, &images, copies));
             let places = logits.chunks_mut(PASSES * fixed * classes);
             for (places, copies) in places.zip(copies.chunks(PASSES * fixed)) {
-                let found: Result<Vec<_>, _> = copies.chunks(fixed).map(pass).collect();
-                for (place, found) in places.chunks_mut(fixed * classes).zip(found?) {
+                let found: Vec<_> = copies.chunks(fixed).map(pass).collect();
+                for (place, found) in places.chunks_mut(fixed * classes).zip(found) {
                     let found = self.download(found)?;
                     place.copy_from_slice(&found[..place.len()]);
                 }
@@ -261,16 +278,26 @@ impl<B: Backend> Classify for Burn<B> {
     }
 }
 
-impl<B: Backend> Executor for Burn<B> {
+impl<B: Fused> Executor for Burn<B> {
     fn graph(&self) -> &Graph {
         &self.network.graph
     }
 
     fn forward(&self, images: &[f32], mode: Mode) -> Result<(Vec<f32>, Tape), DeviceError> {
         self.network.graph.count_images(images)?;
+        self.place.guard(|| self.record(self.upload(images), mode))
+    }
+
+    fn forward_noisy(
+        &self,
+        noise: &Noise,
+        batch: &[NoisyImage<'_>],
+        mode: Mode,
+    ) -> Result<(Vec<f32>, Tape), DeviceError> {
+        NoisyImage::count_all(batch, self.input())?;
         self.place.guard(|| {
-            let (logits, tape) = self.network.record(self.upload(images), mode);
-            Ok((self.download(logits)?, Tape::new(tape)))
+            let images = self.upload_clean(batch);
+            self.record(self.noisy_images(noise, &images, &keys(batch)), mode)
         })
     }
 
@@ -326,21 +353,23 @@ impl<B: Backend> Executor for Burn<B> {
         self.parameters_change();
         let place = self.place.clone();
         place.guard(|| {
-            for (id, statistics) in tape.statistics.iter().enumerate() {
+            if tape.mode != Mode::Train {
+                return Ok(());
+            }
+            for (id, moments) in tape.moments.iter().enumerate() {
                 let (Some(batch), Op::BatchNorm { momentum, .. }) =
-                    (statistics, &self.network.graph.nodes()[id].op)
+                    (moments, &self.network.graph.nodes()[id].op)
                 else {
                     continue;
                 };
                 let rows = tape.images * self.network.graph.shape(id).pixels();
                 let unbias = rows as f32 / (rows.max(2) - 1) as f32;
-                let [mean, variance] = batch.clone();
                 let end = self.network.graph.parameters_of(id).end;
                 let running = &mut self.network.parameters[end - 2..end];
-                let batch = [mean, variance.times_number(unbias)];
-                for (running, batch) in running.iter_mut().zip(batch) {
-                    let step = batch.minus(running).times_number(*momentum);
-                    *running = step.plus(running);
+                let batch = [(&batch.mean, 1.0), (&batch.variance, unbias)];
+                for (running, (batch, factor)) in running.iter_mut().zip(batch) {
+                    let kept = (running.0.clone(), 1.0 - momentum);
+                    *running = Tensor(B::blend(kept, (batch.clone(), momentum * factor)));
                 }
             }
             Ok(())
@@ -353,11 +382,13 @@ impl<B: Backend> Executor for Burn<B> {
         let place = self.place.clone();
         place.guard(|| {
             let taken: Vec<_> = own.iter_mut().map(Option::take).collect();
-            let squares = taken.iter().flatten();
-            let squares = squares.map(|g| g.clone().times(g).total());
-            let squares = place.download_all(squares.collect())?;
-            let square: f64 = squares.iter().flatten().map(|&s| f64::from(s)).sum();
-            let norm = square.sqrt();
+            let given = taken.iter().flatten().map(|gradient| gradient.0.clone());
+            let given: Vec<_> = given.collect();
+            let squares = match given.is_empty() {
+                true => vec![],
+                false => place.download(Tensor(B::squares(&given)))?,
+            };
+            let norm = squares.iter().map(|&s| f64::from(s)).sum::<f64>().sqrt();
             if !norm.is_finite() {
                 return Ok(norm);
             }
@@ -377,21 +408,20 @@ impl<B: Backend> Executor for Burn<B> {
                     Role::Weight => step.weight_decay,
                     _ => 0.0,
                 };
-                // In the order of the CPU: momentum, gradient, decay.
-                let mut moved = velocity.take().map(|v| v.times_number(step.momentum));
-                let gradient = gradient.map(|g| g.times_number(shrink));
-                let pull = (decay != 0.0).then(|| value.clone().times_number(decay));
-                for part in [gradient, pull].into_iter().flatten() {
-                    moved = Some(match moved {
-                        Some(moved) => moved.plus(&part),
-                        None => part,
-                    });
-                }
-                if let Some(moved) = &moved {
-                    let step = moved.clone().times_number(-step.rate);
-                    *value = step.plus(value);
-                }
-                *velocity = moved;
+                let by = Descent {
+                    momentum: step.momentum,
+                    shrink,
+                    decay,
+                    rate: step.rate,
+                };
+                let [next, moved] = B::descend(
+                    value.0.clone(),
+                    velocity.take().map(|velocity| velocity.0),
+                    gradient.map(|gradient| gradient.0),
+                    by,
+                );
+                *value = Tensor(next);
+                *velocity = Some(Tensor(moved));
             }
             Ok(norm)
         })
@@ -423,7 +453,7 @@ impl<B: Backend> Executor for Burn<B> {
         })
     }
 
-    /// Drawn by the host, which needs them: the same to the bit as on the CPU.
+    /// Drawn by the host, where they are wanted: the same to the bit as on the CPU.
     fn noisy(&self, noise: &Noise, batch: &[NoisyImage<'_>]) -> Result<Vec<f32>, DeviceError> {
         NoisyImage::count_all(batch, self.input())?;
         Ok(noise.copies(batch))

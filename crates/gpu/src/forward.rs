@@ -6,6 +6,7 @@ use burn_backend::{Backend, IntDType};
 use network::{Mode, Op, Padding, Window};
 
 use crate::activation::{averaged_relu, value};
+use crate::fused::{Fused, Moments};
 use crate::net::{Constants, Network, subsampled};
 use crate::tensor::Tensor;
 use crate::tokens;
@@ -17,8 +18,8 @@ pub(crate) struct DeviceTape<B: Backend> {
     pub images: usize,
     /// By node, where a pull-back reads them.
     pub values: Vec<Option<Tensor<B>>>,
-    /// By node: mean and variance of the batch.
-    pub statistics: Vec<Option<[Tensor<B>; 2]>>,
+    /// By node: what a batch norm normalised by.
+    pub moments: Vec<Option<Moments<B>>>,
     /// By node: which pixel was the largest.
     pub largest: Vec<Option<IntTensor<B>>>,
 }
@@ -26,7 +27,7 @@ pub(crate) struct DeviceTape<B: Backend> {
 /// What one node gives.
 struct Result<B: Backend> {
     y: Tensor<B>,
-    statistics: Option<[Tensor<B>; 2]>,
+    moments: Option<Moments<B>>,
     largest: Option<IntTensor<B>>,
 }
 
@@ -34,13 +35,13 @@ impl<B: Backend> From<Tensor<B>> for Result<B> {
     fn from(y: Tensor<B>) -> Self {
         Self {
             y,
-            statistics: None,
+            moments: None,
             largest: None,
         }
     }
 }
 
-impl<B: Backend> Network<B> {
+impl<B: Fused> Network<B> {
     /// The last node's values in eval mode, nothing kept.
     pub fn evaluate(&self, x: Tensor<B>) -> Tensor<B> {
         let mut values = vec![None; self.graph.nodes().len()];
@@ -65,14 +66,14 @@ impl<B: Backend> Network<B> {
             mode,
             images: x.dims::<4>()[0],
             values: vec![None; nodes],
-            statistics: vec![None; nodes],
+            moments: vec![None; nodes],
             largest: vec![None; nodes],
         };
         tape.values[0] = Some(x);
         for id in 1..nodes {
             let result = self.node(id, tape.images, &tape.values, Some(mode));
             tape.values[id] = Some(result.y);
-            tape.statistics[id] = result.statistics;
+            tape.moments[id] = result.moments;
             tape.largest[id] = result.largest;
             for &input in &self.graph.nodes()[id].inputs {
                 if self.last_reader[input] == id && !self.kept[input] {
@@ -116,21 +117,16 @@ impl<B: Backend> Network<B> {
                 Tensor(B::conv2d(x.0, weight, bias, options(window, *groups))).into()
             }
             Op::BatchNorm { epsilon, .. } => {
-                let (gamma, beta) = self.norm_factors(id);
-                let epsilon = f64::from(*epsilon);
-                if mode == Some(Mode::Train) {
-                    let norm = B::batch_norm_train(x.0, gamma.0, beta.0, epsilon);
-                    return Result {
-                        y: Tensor(norm.output),
-                        statistics: Some([Tensor(norm.mean), Tensor(norm.variance)]),
-                        largest: None,
-                    };
+                let moments = match mode {
+                    Some(Mode::Train) => B::moments(x.0.clone(), *epsilon),
+                    _ => self.running(id, *epsilon),
+                };
+                let factors = self.norm_factors(id).map(|factor| factor.0);
+                Result {
+                    y: Tensor(B::normalise(x.0, &moments, factors)),
+                    moments: Some(moments),
+                    largest: None,
                 }
-                let [mean, variance] = self.running(id);
-                Tensor(B::batch_norm(
-                    x.0, gamma.0, beta.0, mean.0, variance.0, epsilon,
-                ))
-                .into()
             }
             Op::Activation(activation) => value(*activation, x).into(),
             Op::AveragedRelu => averaged_relu(x, &parameters[0]).into(),
@@ -158,7 +154,7 @@ impl<B: Backend> Network<B> {
                 );
                 Result {
                     y: Tensor(pooled.output),
-                    statistics: None,
+                    moments: None,
                     largest: Some(pooled.indices),
                 }
             }
@@ -221,7 +217,7 @@ impl<B: Backend> Network<B> {
     }
 
     /// A batch norm's scale and shift.
-    pub fn norm_factors(&self, id: usize) -> (Tensor<B>, Tensor<B>) {
+    pub fn norm_factors(&self, id: usize) -> [Tensor<B>; 2] {
         let (Constants::Norm { one, zero }, Op::BatchNorm { scale, shift, .. }) =
             (&self.constants[id], &self.graph.nodes()[id].op)
         else {
@@ -233,14 +229,18 @@ impl<B: Backend> Network<B> {
             true => &parameters[usize::from(*scale)],
             false => zero,
         };
-        (gamma.clone(), beta.clone())
+        [gamma.clone(), beta.clone()]
     }
 
     /// A batch norm's running mean and variance.
-    pub fn running(&self, id: usize) -> [Tensor<B>; 2] {
+    fn running(&self, id: usize, epsilon: f32) -> Moments<B> {
         let parameters = self.parameters_of(id);
         let end = parameters.len();
-        [parameters[end - 2].clone(), parameters[end - 1].clone()]
+        Moments {
+            mean: parameters[end - 2].0.clone(),
+            variance: parameters[end - 1].0.clone(),
+            epsilon,
+        }
     }
 }
 

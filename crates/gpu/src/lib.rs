@@ -18,16 +18,17 @@
 mod activation;
 mod backward;
 #[cfg(feature = "cube")]
+mod cube;
+#[cfg(feature = "cube")]
 mod device;
 mod executor;
 mod forward;
+mod fused;
 mod memory;
 mod net;
-mod noise;
 mod place;
 mod tensor;
 mod tokens;
-mod words;
 
 #[cfg(feature = "flex")]
 pub use burn_flex::{Flex, FlexDevice};

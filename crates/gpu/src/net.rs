@@ -4,6 +4,7 @@ use burn_backend::tensor::IntTensor;
 use burn_backend::{Backend, IntDType};
 use network::{DeviceError, Graph, Model, Op, Parameters, Shape, Window};
 
+use crate::fused::Fused;
 use crate::place::Place;
 use crate::tensor::Tensor;
 
@@ -46,7 +47,7 @@ pub(crate) enum Constants<B: Backend> {
     Places(Option<IntTensor<B>>),
 }
 
-impl<B: Backend> Network<B> {
+impl<B: Fused> Network<B> {
     /// Puts a model on a device.
     pub fn new(place: &Place<B>, model: &Model) -> Result<Self, DeviceError> {
         let graph = model.graph.clone();
@@ -84,14 +85,17 @@ impl<B: Backend> Network<B> {
 }
 
 /// Parameters on a device.
-pub(crate) fn upload<B: Backend>(
+pub(crate) fn upload<B: Fused>(
     place: &Place<B>,
     graph: &Graph,
     parameters: &Parameters,
 ) -> Vec<Tensor<B>> {
     let specs = graph.parameters().iter().zip(parameters.iter());
     specs
-        .map(|(spec, values)| place.upload(values, spec.shape.clone()))
+        .map(|(spec, values)| {
+            let values = place.upload(values, spec.shape.clone());
+            Tensor(B::in_order_of_convolutions(values.0))
+        })
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn_backend::tensor::{FloatTensor, IntTensor};
-use burn_backend::{Backend, DType, FloatDType, IntDType, Shape, TensorData, read_sync};
+use burn_backend::{Backend, DType, FloatDType, Shape, TensorData, read_sync};
 use network::DeviceError;
 
 use crate::tensor::Tensor;
@@ -31,11 +31,6 @@ impl<B: Backend> Place<B> {
     pub fn upload_words(&self, words: &[u32], dims: impl Into<Shape>) -> IntTensor<B> {
         let data = TensorData::new(words.to_vec(), dims.into());
         B::int_from_data(data, &self.device)
-    }
-
-    /// Words `0..count`.
-    pub fn count_words(&self, count: usize) -> IntTensor<B> {
-        B::int_arange(0..count as i64, &self.device, IntDType::U32)
     }
 
     /// All numbers of a tensor, in single precision.

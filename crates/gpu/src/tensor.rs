@@ -61,7 +61,6 @@ impl<B: Backend> Tensor<B> {
     );
     unary!(
         exp = float_exp,
-        log = float_log,
         tanh = float_tanh,
         erf = float_erf,
         sqrt = float_sqrt,
@@ -174,14 +173,5 @@ impl<B: Backend> Tensor<B> {
     pub fn per_channel(self) -> Self {
         let channels = self.0.shape().num_elements();
         self.reshape([1, channels, 1, 1])
-    }
-
-    /// The sum over images and pixels: one value a channel.
-    pub fn sum_of_channels(self) -> Self {
-        let [images, channels, height, width] = self.dims();
-        self.permute(&[1, 0, 2, 3])
-            .reshape([channels, images * height * width])
-            .sum(1)
-            .reshape([channels])
     }
 }

@@ -4,6 +4,7 @@
 
 mod common;
 mod passes;
+mod steps;
 
 #[path = "../../../network/tests/it/noisy.rs"]
 mod noisy;
