@@ -2,6 +2,7 @@
 ONNX Runtime.
 
     peer.py versions
+    peer.py cuda
     peer.py prepare FOLDER ARCH BATCH...
     peer.py serve FOLDER ARCH WORK BATCH ENGINE CONFIGURATION THREADS SECONDS DEVICE
 
@@ -456,6 +457,8 @@ def main():
         import onnxruntime
 
         print(json.dumps({"PyTorch": torch.__version__, "ONNX Runtime": onnxruntime.__version__}))
+    elif command == "cuda":
+        print(json.dumps(torch.cuda.is_available()))
     elif command == "macs":
         print(json.dumps({arch: macs(arch) for arch in rest}))
     elif command == "peak":
