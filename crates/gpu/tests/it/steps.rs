@@ -5,7 +5,7 @@ use data::{OpenOptions, Split};
 use network::architecture::{Task, build};
 use network::{Cpu, DeviceError, Executor, Images, Load, Model, SgdStep};
 use train::methods::{
-    AdversarialParams, Average, AverageParams, Baseline, Gaussian, Heat, HeatParams, InnerAttack,
+    AdversarialParams, Average, AverageParams, Baseline, Gaussian, Heat, HeatParams,
     InnerAttackParams, NoiseDraws, SmoothAdv,
 };
 use train::{Leg, LegContext, Method, Position};
@@ -133,25 +133,27 @@ fn average_steps_are_those_of_the_cpu() {
 
 #[test]
 fn smoothadv_steps_are_those_of_the_cpu() {
-    for attack in [InnerAttack::Pgd, InnerAttack::Ddn] {
-        check("smoothadv", &|| {
-            let params = AdversarialParams {
-                attack,
-                eps_warmup: 1,
-                ..AdversarialParams::default()
-            };
-            let draws = NoiseDraws { samples: 2 };
-            Box::new(SmoothAdv::new(0.25, draws, params).unwrap())
-        });
-    }
+    check("smoothadv", &|| {
+        let params = AdversarialParams {
+            eps_warmup: 1,
+            ..AdversarialParams::default()
+        };
+        let draws = NoiseDraws { samples: 2 };
+        Box::new(SmoothAdv::new(0.25, draws, params).unwrap())
+    });
 }
 
 #[test]
 fn attacks_are_those_of_the_cpu() {
     let (model, images) = (trained(), digits());
+    // Not rounded to grey levels: a pixel between two of them would jump.
+    let ddn = DdnParams {
+        levels: 0,
+        ..DdnParams::default()
+    };
     let attacks: [(&str, Box<dyn Attack>); 2] = [
         ("pgd", Box::new(Pgd::new(PgdParams::default(), 0).unwrap())),
-        ("ddn", Box::new(Ddn::new(DdnParams::default(), 0).unwrap())),
+        ("ddn", Box::new(Ddn::new(ddn, 0).unwrap())),
     ];
     for (name, attack) in attacks {
         let outcomes = |network: Box<dyn Executor>| {
