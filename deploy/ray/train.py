@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--address", help="the cluster; none: this machine")
     parser.add_argument("--retries", type=int, default=3, help="how often a lost worker is made good")
     smooth.arguments(parser)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     # Workers run elsewhere.
     for name in ("data", "out", "model"):
         path = getattr(options, name)

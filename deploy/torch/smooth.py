@@ -53,7 +53,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments(parser)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     dist.init_process_group("gloo")
     said = work(options)
     if dist.get_rank() == 0:
