@@ -420,9 +420,11 @@ impl Dataset {
                 });
             }
             Augment::ResizedCrop { scale, ratio, flip } => {
-                let pixels = self.inner.source.pixels(index)?;
-                let size = [pixels.width, pixels.height];
-                let part = augment::resized_crop_box(size, scale, ratio, &mut stream);
+                let mut part = [0; 4];
+                let pixels = self.inner.source.part(index, &mut |size| {
+                    part = augment::resized_crop_box(size, scale, ratio, &mut stream);
+                    part
+                })?;
                 let bytes = decode::resized_crop(&pixels, part, [shape.height, shape.width]);
                 self.convert(&bytes, out);
                 if flip && stream.coin() {
@@ -446,10 +448,13 @@ impl Dataset {
 
     /// The bytes of the view for evaluation; `index` is valid.
     fn evaluation_bytes(&self, index: usize) -> Result<Cow<'_, [u8]>, DataError> {
-        let pixels = self.inner.source.pixels(index)?;
-        match self.inner.source.view() {
-            None => Ok(pixels.bytes),
-            Some(view) => Ok(Cow::Owned(decode::evaluation_view(pixels, view))),
+        let source = &self.inner.source;
+        match source.view() {
+            None => Ok(source.pixels(index)?.bytes),
+            Some(view) => {
+                let pixels = source.part(index, &mut |size| view.needs(size))?;
+                Ok(Cow::Owned(decode::evaluation_view(pixels, view)))
+            }
         }
     }
 

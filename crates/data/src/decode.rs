@@ -9,9 +9,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use format::ImageError;
-pub(crate) use format::{Encoding, decode_bytes, look};
+pub(crate) use format::{Encoding, decode_bytes, decode_part, look};
 
-use crate::resize::{CropBox, resize};
+use crate::resize::{CropBox, needed, resize};
 use crate::{DataError, Shape};
 
 /// Larger files are refused.
@@ -118,12 +118,15 @@ impl View {
     }
 }
 
-/// The pixels of one image, 8 bits a channel, row by row.
+/// The pixels of one image, or of a part of it, 8 bits a channel, row by row.
 pub(crate) struct Pixels<'a> {
     pub bytes: std::borrow::Cow<'a, [u8]>,
+    /// Of the whole image.
     pub width: usize,
     pub height: usize,
     pub channels: usize,
+    /// The part that `bytes` hold.
+    pub held: CropBox,
 }
 
 /// Decodes an image file of the user's for a network with inputs of `shape`:
@@ -132,16 +135,18 @@ pub(crate) struct Pixels<'a> {
 pub fn decode_image(path: impl AsRef<Path>, shape: Shape) -> Result<Vec<f32>, DataError> {
     let (path, view) = (path.as_ref(), View::for_shape(shape));
     view.check()?;
-    let pixels = evaluation_view(decode(path, view.channels)?, &view);
+    let bytes = read_file(path)?;
+    let pixels = decode_part(&bytes, view.channels, |size| view.needs(size));
+    let pixels = evaluation_view(pixels.map_err(undecodable(path))?, &view);
     Ok(pixels.iter().map(|&v| f32::from(v) / 255.0).collect())
 }
 
-/// The pixels of a PNG or JPEG file; the format is told by its content.
-pub(crate) fn decode(path: &Path, channels: usize) -> Result<Pixels<'static>, DataError> {
-    decode_bytes(&read_file(path)?, channels).map_err(|source| DataError::Image {
-        path: path.to_path_buf(),
+/// For `map_err`: says which image cannot be decoded.
+pub(crate) fn undecodable(path: impl AsRef<Path>) -> impl FnOnce(ImageError) -> DataError {
+    move |source| DataError::Image {
+        path: path.as_ref().to_path_buf(),
         source,
-    })
+    }
 }
 
 /// The content of an image file.
@@ -191,87 +196,83 @@ impl View {
         }
     }
 
-    /// Whether an image is taken as it is.
-    pub(crate) fn takes(&self, pixels: &Pixels<'_>) -> bool {
-        (pixels.height, pixels.width) == (self.height, self.width)
+    /// Whether an image of this width and height is taken as it is.
+    fn takes(&self, [width, height]: [usize; 2]) -> bool {
+        (height, width) == (self.height, self.width)
+    }
+
+    /// The size that whole images of this width and height are resized to, and the part
+    /// of it that is shown.
+    fn crop(&self, [width, height]: [usize; 2]) -> ([usize; 2], CropBox) {
+        let [full_width, full_height] = self.full_size(width, height);
+        let left = ((full_width - self.width) as f64 / 2.0).round_ties_even() as usize;
+        let top = ((full_height - self.height) as f64 / 2.0).round_ties_even() as usize;
+        let part = [left, top, self.width, self.height];
+        ([full_width, full_height], part)
+    }
+
+    /// The part of an image of this width and height that [`evaluation_view`] reads.
+    pub(crate) fn needs(&self, size: [usize; 2]) -> CropBox {
+        let [width, height] = size;
+        let whole = [0, 0, width, height];
+        let ([full_width, full_height], part) = self.crop(size);
+        if self.takes(size) {
+            whole
+        } else if [full_width, full_height] == size {
+            part
+        } else {
+            needed(whole, [full_height, full_width], part)
+        }
     }
 }
 
-/// The deterministic view of [`View`]: bytes of `height * width * channels`.
+/// The deterministic view of [`View`]: bytes of `height * width * channels`. Of the image
+/// only what the view [needs](View::needs) must be there.
 pub(crate) fn evaluation_view(pixels: Pixels<'_>, view: &View) -> Vec<u8> {
-    if view.takes(&pixels) {
+    let size = [pixels.width, pixels.height];
+    if view.takes(size) {
         return pixels.bytes.into_owned();
     }
-    let [full_width, full_height] = view.full_size(pixels.width, pixels.height);
     // Resizing only what the crop shows gives the same pixels as resizing
     // everything, and needs no memory for an image of extreme proportions.
-    let left = ((full_width - view.width) as f64 / 2.0).round_ties_even() as usize;
-    let top = ((full_height - view.height) as f64 / 2.0).round_ties_even() as usize;
-    let part = [left, top, view.width, view.height];
-    let whole = [0, 0, pixels.width, pixels.height];
-    if [full_width, full_height] == [pixels.width, pixels.height] {
+    let ([full_width, full_height], part) = view.crop(size);
+    if [full_width, full_height] == size {
         return cut(&pixels, part);
     }
-    resize(
-        &pixels.bytes,
-        pixels.shape(),
-        whole,
-        [full_height, full_width],
-        part,
-    )
+    let whole = [0, 0, pixels.width, pixels.height];
+    resize(&pixels, whole, [full_height, full_width], part)
 }
 
 /// The whole image in the size from which [`evaluation_view`] takes its crop.
 pub(crate) fn full_view(pixels: Pixels<'static>, view: &View) -> Pixels<'static> {
+    let size = [pixels.width, pixels.height];
     let [width, height] = view.full_size(pixels.width, pixels.height);
-    if view.takes(&pixels) || [width, height] == [pixels.width, pixels.height] {
+    if view.takes(size) || [width, height] == size {
         return pixels;
     }
-    let all = [0, 0, pixels.width, pixels.height];
-    let shape = pixels.shape();
-    let bytes = resize(
-        &pixels.bytes,
-        shape,
-        all,
-        [height, width],
-        [0, 0, width, height],
-    );
-    Pixels {
-        bytes: bytes.into(),
-        width,
-        height,
-        channels: pixels.channels,
-    }
+    let whole = [0, 0, pixels.width, pixels.height];
+    let all = [0, 0, width, height];
+    let bytes = resize(&pixels, whole, [height, width], all);
+    Pixels::of(Shape::new(height, width, pixels.channels), bytes.into())
 }
 
 /// A part of an image, resized to `[height, width]` (bilinear, antialiased).
 /// As in torchvision's `resized_crop`, nothing outside of the part is seen.
 pub(crate) fn resized_crop(pixels: &Pixels<'_>, part: CropBox, size: [usize; 2]) -> Vec<u8> {
     let [height, width] = size;
-    resize(
-        &pixels.bytes,
-        pixels.shape(),
-        part,
-        size,
-        [0, 0, width, height],
-    )
+    resize(pixels, part, size, [0, 0, width, height])
 }
 
 /// A part of an image as it is.
 fn cut(pixels: &Pixels<'_>, [left, top, width, height]: CropBox) -> Vec<u8> {
     let channels = pixels.channels;
+    let [held_left, held_top, held_width, _] = pixels.held;
     let mut part = Vec::with_capacity(width * height * channels);
-    for row in top..top + height {
-        let start = (row * pixels.width + left) * channels;
+    for row in top - held_top..top - held_top + height {
+        let start = (row * held_width + left - held_left) * channels;
         part.extend_from_slice(&pixels.bytes[start..start + width * channels]);
     }
     part
-}
-
-impl Pixels<'_> {
-    fn shape(&self) -> Shape {
-        Shape::new(self.height, self.width, self.channels)
-    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod fetch;
 mod files;
 mod folder;
 mod idx;
+mod jpeg;
 mod loader;
 mod matlab;
 mod memory;

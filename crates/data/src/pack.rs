@@ -293,9 +293,7 @@ fn small(dataset: &Dataset, index: usize, view: &View) -> Result<Pixels<'static>
     let pixels = dataset.source().pixels(index)?;
     let pixels = Pixels {
         bytes: Cow::Owned(pixels.bytes.into_owned()),
-        width: pixels.width,
-        height: pixels.height,
-        channels: pixels.channels,
+        ..pixels
     };
     let [width, height] = view.full_size(pixels.width, pixels.height);
     match width.saturating_mul(height) < pixels.width * pixels.height {

@@ -7,7 +7,7 @@
 use kernels::isa::{Isa, Kernel};
 use kernels::simd::Simd;
 
-use crate::Shape;
+use crate::decode::Pixels;
 
 /// Left, top, width and height of a part of an image.
 pub(crate) type CropBox = [usize; 4];
@@ -48,35 +48,54 @@ fn taps(source: usize, outputs: usize, [begin, count]: [usize; 2]) -> Vec<Taps> 
     (begin..begin + count).map(one).collect()
 }
 
+/// Source pixels along one axis that any of the wanted output pixels reads.
+fn reach(source: usize, outputs: usize, [begin, count]: [usize; 2]) -> [usize; 2] {
+    let ends = [begin, begin + count.max(1) - 1];
+    let [first, last] = ends.map(|i| taps(source, outputs, [i, 1]));
+    let end = |taps: &Taps| taps.first + taps.weights.len();
+    match (&first[..], &last[..]) {
+        ([first], [last]) => [first.first, end(last).max(end(first)) - first.first],
+        _ => [0, source],
+    }
+}
+
+/// The part of an image that [`resize`] reads for this window, size and part.
+pub(crate) fn needed(window: CropBox, [height, width]: [usize; 2], part: CropBox) -> CropBox {
+    let [left, top, window_width, window_height] = window;
+    let [part_left, part_top, part_width, part_height] = part;
+    let [x, across] = reach(window_width, width, [part_left, part_width]);
+    let [y, down] = reach(window_height, height, [part_top, part_height]);
+    [left + x, top + y, across, down]
+}
+
 /// Resizes the window of an image (one or three bytes a pixel) to `[height, width]`, and
 /// gives the part of the result that is wanted. Nothing outside of the window is seen,
-/// and nothing is computed that the part does not show.
+/// and nothing is computed that the part does not show; of the image only what is
+/// [`needed`] must be there.
 pub(crate) fn resize(
-    bytes: &[u8],
-    source: Shape,
+    image: &Pixels<'_>,
     window: CropBox,
     [height, width]: [usize; 2],
     part: CropBox,
 ) -> Vec<u8> {
     let [left, top, window_width, window_height] = window;
     let [part_left, part_top, part_width, part_height] = part;
+    let [first_column, first_row, ..] = needed(window, [height, width], part);
     let mut rows = taps(window_height, height, [part_top, part_height]);
-    let columns = taps(window_width, width, [part_left, part_width]);
-    // Source rows that any output row reads.
-    let begin = rows.first().map_or(0, |taps| taps.first);
-    let end = rows
-        .iter()
-        .map(|taps| taps.first + taps.weights.len())
-        .max();
-    let end = end.unwrap_or(begin);
-    rows.iter_mut().for_each(|taps| taps.first -= begin);
-    let stride = source.width * source.channels;
-    let start = (top + begin) * stride + left * source.channels;
-    let channels = source.channels;
+    let mut columns = taps(window_width, width, [part_left, part_width]);
+    rows.iter_mut()
+        .for_each(|taps| taps.first -= first_row - top);
+    columns
+        .iter_mut()
+        .for_each(|taps| taps.first -= first_column - left);
+    let lines = rows.iter().map(|taps| taps.first + taps.weights.len());
+    let [held_left, held_top, held_width, _] = image.held;
+    let (channels, stride) = (image.channels, held_width * image.channels);
+    let start = (first_row - held_top) * stride + (first_column - held_left) * channels;
     Isa::detect().dispatch(TwoPasses {
-        bytes: &bytes[start.min(bytes.len())..],
+        bytes: &image.bytes[start.min(image.bytes.len())..],
         stride,
-        lines: end - begin,
+        lines: lines.max().unwrap_or(0),
         channels,
         rows: &rows,
         columns: &columns,
@@ -100,11 +119,13 @@ impl Kernel for TwoPasses<'_> {
     fn run<S: Simd>(self, _: S) -> Vec<u8> {
         let width = self.columns.len() * self.channels;
         let mut narrow = vec![0u8; self.lines * width];
-        for (line, out) in narrow.chunks_exact_mut(width.max(1)).enumerate() {
-            let line = &self.bytes[line * self.stride..];
+        let (mut three, mut one) = (Vec::new(), Vec::new());
+        let blocks = narrow.chunks_mut((LINES * width).max(1));
+        for (block, out) in blocks.enumerate() {
+            let lines = (&self.bytes[block * LINES * self.stride..], self.stride);
             match self.channels {
-                3 => across::<3>(line, self.columns, out),
-                _ => across::<1>(line, self.columns, out),
+                3 => across::<3>(lines, self.columns, &mut three, out),
+                _ => across::<1>(lines, self.columns, &mut one, out),
             }
         }
         let mut result = vec![0u8; self.rows.len() * width];
@@ -125,19 +146,46 @@ impl Kernel for TwoPasses<'_> {
     }
 }
 
-/// The output pixels of one line.
+/// Lines that are gone through together.
+const LINES: usize = 16;
+
+/// The output pixels of up to [`LINES`] lines. They are first turned so that the pixels of a
+/// column stand beside each other: then every weight meets many bytes at once.
 #[inline(always)]
-fn across<const CHANNELS: usize>(line: &[u8], columns: &[Taps], out: &mut [u8]) {
-    let (pixels, _) = line.as_chunks::<CHANNELS>();
-    let (out, _) = out.as_chunks_mut::<CHANNELS>();
-    for (taps, out) in columns.iter().zip(out) {
-        let mut sums = [HALF; CHANNELS];
-        let pixels = &pixels[taps.first..][..taps.weights.len()];
-        for (pixel, &w) in pixels.iter().zip(&taps.weights) {
-            for (sum, &v) in sums.iter_mut().zip(pixel) {
+fn across<const CHANNELS: usize>(
+    (lines, stride): (&[u8], usize),
+    columns: &[Taps],
+    tile: &mut Vec<[[u8; CHANNELS]; LINES]>,
+    out: &mut [u8],
+) {
+    let width = columns.iter().map(|taps| taps.first + taps.weights.len());
+    let width = width.max().unwrap_or(0);
+    tile.resize(width, [[0; CHANNELS]; LINES]);
+    let out_width = columns.len() * CHANNELS;
+    let count = out.len() / out_width.max(1);
+    for line in 0..count {
+        let (pixels, _) = lines[line * stride..][..width * CHANNELS].as_chunks::<CHANNELS>();
+        for (column, pixel) in tile.iter_mut().zip(pixels) {
+            column[line] = *pixel;
+        }
+    }
+    for (place, taps) in columns.iter().enumerate() {
+        let mut sums = [[HALF; CHANNELS]; LINES];
+        let pixels = &tile[taps.first..][..taps.weights.len()];
+        for (pixels, &w) in pixels.iter().zip(&taps.weights) {
+            let pixels = pixels.as_flattened();
+            for (sum, &v) in sums.as_flattened_mut().iter_mut().zip(pixels) {
                 *sum += w * i32::from(v);
             }
         }
-        *out = sums.map(|sum| (sum >> BITS).clamp(0, 255) as u8);
+        let mut bytes = [[0; CHANNELS]; LINES];
+        let sums = sums.as_flattened();
+        for (byte, &sum) in bytes.as_flattened_mut().iter_mut().zip(sums) {
+            *byte = (sum >> BITS).clamp(0, 255) as u8;
+        }
+        let lines = out.chunks_exact_mut(out_width.max(1));
+        for (line, bytes) in lines.zip(&bytes) {
+            line[place * CHANNELS..][..CHANNELS].copy_from_slice(bytes);
+        }
     }
 }

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::decode::{self, Pixels};
+use crate::resize::CropBox;
 use crate::screen::Finding;
 use crate::{DataError, Shape, View, files};
 
@@ -19,6 +20,18 @@ pub(crate) trait Source: Debug + Send + Sync {
 
     /// An image as it is stored; `index` is valid.
     fn pixels(&self, index: usize) -> Result<Pixels<'_>, DataError>;
+
+    /// The same of at least the part that is wanted of an image of this width and height,
+    /// where parts are cheaper.
+    fn part(
+        &self,
+        index: usize,
+        wanted: &mut dyn FnMut([usize; 2]) -> CropBox,
+    ) -> Result<Pixels<'_>, DataError> {
+        let pixels = self.pixels(index)?;
+        wanted([pixels.width, pixels.height]);
+        Ok(pixels)
+    }
 
     /// The values of an image that is not of 8 bits; `index` is valid.
     fn values(&self, _index: usize) -> Option<&[f32]> {
@@ -211,12 +224,18 @@ impl Source for Encoded {
     }
 
     fn pixels(&self, index: usize) -> Result<Pixels<'_>, DataError> {
+        self.part(index, &mut |[width, height]| [0, 0, width, height])
+    }
+
+    fn part(
+        &self,
+        index: usize,
+        wanted: &mut dyn FnMut([usize; 2]) -> CropBox,
+    ) -> Result<Pixels<'_>, DataError> {
         let file = self.file(index);
         let bytes = self.files.bytes(file)?;
-        decode::decode_bytes(&bytes, self.view.channels).map_err(|source| DataError::Image {
-            path: self.files.place(file),
-            source,
-        })
+        let pixels = decode::decode_part(&bytes, self.view.channels, wanted);
+        pixels.map_err(|error| decode::undecodable(self.files.place(file))(error))
     }
 
     fn view(&self) -> Option<&View> {
@@ -249,6 +268,7 @@ impl<'a> Pixels<'a> {
             width: shape.width,
             height: shape.height,
             channels: shape.channels,
+            held: [0, 0, shape.width, shape.height],
         }
     }
 }

@@ -5,12 +5,9 @@
 
 use std::io::Cursor;
 
-use zune_jpeg::JpegDecoder;
-use zune_jpeg::zune_core::bytestream::ZCursor;
-use zune_jpeg::zune_core::colorspace::ColorSpace;
-use zune_jpeg::zune_core::options::DecoderOptions;
-
 use super::Pixels;
+use crate::jpeg::{self, Colours};
+use crate::resize::CropBox;
 
 /// Larger images are refused before their pixels are allocated.
 const MAX_PIXELS: usize = 100_000_000;
@@ -67,24 +64,15 @@ pub(crate) fn look(file: &[u8]) -> Result<Encoding, ImageError> {
             })
         }
         [0xff, 0xd8, 0xff, ..] => {
-            let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), jpeg_options());
-            decoder.decode_headers().map_err(broken)?;
-            let colours = decoder.input_colorspace();
+            let outline = jpeg::outline(file).map_err(broken)?;
             Ok(Encoding {
                 jpeg: true,
-                cmyk: matches!(colours, Some(ColorSpace::CMYK | ColorSpace::YCCK)),
+                cmyk: matches!(outline.colours, Colours::Cmyk | Colours::Ycck),
                 sixteen: false,
             })
         }
         _ => Err(ImageError::UnknownFormat),
     }
-}
-
-fn jpeg_options() -> DecoderOptions {
-    DecoderOptions::default()
-        .set_strict_mode(false)
-        .set_max_width(usize::MAX)
-        .set_max_height(usize::MAX)
 }
 
 /// Pixels as a decoder gives them.
@@ -96,22 +84,38 @@ struct Decoded {
     samples: usize,
     width: usize,
     height: usize,
+    /// The part of the image that `bytes` hold.
+    held: CropBox,
 }
 
 /// Decodes a PNG or JPEG file, told by its first bytes, to 1 (luma) or 3 (RGB)
 /// channels.
 pub(crate) fn decode_bytes(file: &[u8], channels: usize) -> Result<Pixels<'static>, ImageError> {
+    decode_part(file, channels, |[width, height]| [0, 0, width, height])
+}
+
+/// The same of at least the part that is wanted of an image of this width and height.
+pub(crate) fn decode_part(
+    file: &[u8],
+    channels: usize,
+    wanted: impl FnOnce([usize; 2]) -> CropBox,
+) -> Result<Pixels<'static>, ImageError> {
     let decoded = match file {
-        [0x89, b'P', b'N', b'G', ..] => decode_png(file)?,
-        [0xff, 0xd8, 0xff, ..] => decode_jpeg(file)?,
+        [0x89, b'P', b'N', b'G', ..] => {
+            let decoded = decode_png(file)?;
+            wanted([decoded.width, decoded.height]);
+            decoded
+        }
+        [0xff, 0xd8, 0xff, ..] => decode_jpeg(file, wanted)?,
         _ => return Err(ImageError::UnknownFormat),
     };
-    let (width, height) = (decoded.width, decoded.height);
+    let (width, height, held) = (decoded.width, decoded.height, decoded.held);
     Ok(Pixels {
         bytes: decoded.into_channels(channels).into(),
         width,
         height,
         channels,
+        held,
     })
 }
 
@@ -146,28 +150,25 @@ fn decode_png(file: &[u8]) -> Result<Decoded, ImageError> {
         samples: colour.samples(),
         width,
         height,
+        held: [0, 0, width, height],
     })
 }
 
-fn decode_jpeg(file: &[u8]) -> Result<Decoded, ImageError> {
-    let options = jpeg_options();
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
-    decoder.decode_headers().map_err(broken)?;
-    let (width, height) = decoder
-        .dimensions()
-        .ok_or_else(|| broken("it has no size"))?;
+fn decode_jpeg(
+    file: &[u8],
+    wanted: impl FnOnce([usize; 2]) -> CropBox,
+) -> Result<Decoded, ImageError> {
+    let outline = jpeg::outline(file).map_err(broken)?;
+    let (width, height) = (outline.width, outline.height);
     check_size(width, height)?;
-    let (colours, samples) = match decoder.input_colorspace() {
-        Some(ColorSpace::Luma) => (ColorSpace::Luma, 1),
-        _ => (ColorSpace::RGB, 3),
-    };
-    decoder.set_options(options.jpeg_set_out_colorspace(colours));
+    let held = wanted([width, height]);
     Ok(Decoded {
-        bytes: decoder.decode().map_err(broken)?,
+        bytes: jpeg::decode(file, held).map_err(broken)?,
         sixteen: false,
-        samples,
+        samples: outline.colours.channels(),
         width,
         height,
+        held,
     })
 }
 
@@ -176,7 +177,8 @@ impl Decoded {
         if self.samples == channels && !self.sixteen {
             return self.bytes;
         }
-        let starts = (0..self.width * self.height).map(|pixel| pixel * self.samples);
+        let [_, _, width, height] = self.held;
+        let starts = (0..width * height).map(|pixel| pixel * self.samples);
         let rgb = |start| [start, start + 1, start + 2];
         match (channels, self.samples) {
             (1, 3..) => starts

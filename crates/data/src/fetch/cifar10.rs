@@ -231,10 +231,7 @@ fn sheet_records(entry: &mut dyn Read, path: &Path, labels: &[u8]) -> Result<Vec
         .take(MAX_MEMBER)
         .read_to_end(&mut png)
         .map_err(DataError::io("unpack", path))?;
-    let sheet = decode::decode_bytes(&png, 3).map_err(|source| DataError::Image {
-        path: path.to_path_buf(),
-        source,
-    })?;
+    let sheet = decode::decode_bytes(&png, 3).map_err(decode::undecodable(path))?;
     let (width, height, images) = (sheet.width, sheet.height, labels.len());
     if (width, height) != (1024, images) {
         let what = format!("expected 1024 x {images} pixels, got {width} x {height}");

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::DataError;
 use crate::at::ReadAt;
 use crate::decode::Pixels;
 use crate::screen::Finding;
+use crate::{DataError, Shape};
 
 /// The last bytes of a part.
 const END: &[u8; 8] = b"hs-pack1";
@@ -68,12 +68,8 @@ impl Image {
             let what = format!("the image at {} was damaged after it was packed", self.at);
             return Err(DataError::format(&part.path, what));
         }
-        Ok(Pixels {
-            bytes: bytes.into(),
-            width: self.width as usize,
-            height: self.height as usize,
-            channels,
-        })
+        let shape = Shape::new(self.height as usize, self.width as usize, channels);
+        Ok(Pixels::of(shape, bytes.into()))
     }
 }
 

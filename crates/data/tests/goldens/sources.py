@@ -1,8 +1,9 @@
 """Writes the golden files for JPEGs, odd images, Parquet tables and ImageNet's tables.
 
-    pip install pillow==13.0.0 numpy scipy pyarrow==26.0.1 && python sources.py
+    pip install pillow==13.0.0 numpy scipy pyarrow==26.0.1 simplejpeg==1.9.0 && python sources.py
 """
 
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import simplejpeg
 from PIL import Image
 from scipy.io import savemat
 
@@ -30,13 +32,39 @@ scene[40:90, 60:120] = (200, 40, 30)
 scene[100:, 20:80, 2] += 60
 scene += random.normal(0, 6, scene.shape)
 scene = Image.fromarray(np.clip(scene, 0, 255).astype(np.uint8))
-# Pillow's own pixels, before any resizing: what its decoder (libjpeg-turbo) makes.
 for name, subsampling in [("444", 0), ("422", 1), ("420", 2)]:
-    path = here / f"scene-{name}.jpg"
-    scene.save(path, quality=90, subsampling=subsampling)
-    (here / f"scene-{name}.bin").write_bytes(np.asarray(Image.open(path)).tobytes())
+    scene.save(here / f"scene-{name}.jpg", quality=90, subsampling=subsampling)
 scene.save(here / "scene-progressive.jpg", quality=90, subsampling=2, progressive=True)
 scene.convert("CMYK").save(here / "cmyk.jpg", quality=90)
+
+# More kinds of JPEG, small and of awkward sizes.
+noisy = np.asarray(scene).astype(float)[20:83, 30:117] + random.normal(0, 25, (63, 87, 3))
+noisy = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+few = noisy.crop((0, 0, 41, 29))
+few.convert("L").save(here / "jpeg-grey.jpg", quality=80)
+few.convert("L").save(here / "jpeg-grey-progressive.jpg", quality=80, progressive=True)
+few.save(here / "jpeg-rgb.jpg", quality=80, keep_rgb=True)
+few.save(here / "jpeg-restart.jpg", quality=85, restart_marker_blocks=2)
+few.save(here / "jpeg-worst.jpg", quality=3)
+few.save(here / "jpeg-best.jpg", quality=100, optimize=True)
+noisy.save(here / "jpeg-progressive-422.jpg", quality=60, subsampling=1, progressive=True)
+noisy.save(here / "jpeg-progressive-restart.jpg", quality=60, progressive=True, restart_marker_rows=1)
+few.convert("CMYK").save(here / "jpeg-cmyk-progressive.jpg", quality=80, progressive=True)
+for width, height in [(1, 1), (3, 5), (4, 4), (5, 3), (16, 16), (17, 33)]:
+    noisy.crop((0, 0, width, height)).save(here / f"jpeg-{width}x{height}.jpg", quality=90)
+for kind in ["440", "411"]:
+    bytes_ = simplejpeg.encode_jpeg(np.ascontiguousarray(noisy), 85, colorsubsampling=kind)
+    (here / f"jpeg-{kind}.jpg").write_bytes(bytes_)
+# Inks as Adobe's other way: the same file, said to be YCCK.
+ycck = (here / "cmyk.jpg").read_bytes()
+mark = ycck.index(b"Adobe") + 11
+(here / "jpeg-ycck.jpg").write_bytes(ycck[:mark] + b"\x02" + ycck[mark + 1 :])
+# What Pillow's decoder (libjpeg-turbo) makes of them, as RGB, before any resizing.
+lines = []
+for path in sorted(here.glob("*.jpg")):
+    pixels = np.asarray(Image.open(path).convert("RGB"))
+    lines.append(f"{hashlib.sha256(pixels.tobytes()).hexdigest()}  {path.name}\n")
+(here / "jpeg.sha256").write_text("".join(lines))
 Image.fromarray((np.asarray(scene.convert("L")).astype(np.uint16) * 257)).save(here / "sixteen.png")
 
 # Tables as Hugging Face's datasets writes them: a structure of bytes and path, a label,
