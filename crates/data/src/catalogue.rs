@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::idx::Family;
+use crate::published::{self, Published};
 use crate::screen::{BrokenImages, Finding, OddImages, examine_all};
 use crate::{DataError, Dataset, Split, View};
 use crate::{arrays, cifar10, csv, digits, folder, idx, npz, pack, shards, table};
@@ -19,14 +20,17 @@ pub(crate) struct Known {
     pub kind: Kind,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Digits,
     Cifar10,
     Idx(&'static Family),
+    Published(&'static Published),
     ImageNet,
 }
 
-pub(crate) const KNOWN: [Known; 5] = [
+/// Those that are no family of files.
+const OWN: [Known; 5] = [
     Known {
         name: "digits",
         about: "handwritten digits, 8 x 8 grey, 1437 train, 360 test",
@@ -54,18 +58,47 @@ pub(crate) const KNOWN: [Known; 5] = [
     },
 ];
 
-pub(crate) fn find(name: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.name == name)
+/// All data sets.
+fn known() -> impl Iterator<Item = Known> {
+    let one = |set: &'static Published| Known {
+        name: set.name,
+        about: set.about,
+        kind: Kind::Published(set),
+    };
+    let few = [
+        &published::CIFAR100,
+        &published::SVHN,
+        &published::TINY_IMAGENET,
+    ];
+    let sets = few.into_iter().chain(&published::MED_MNIST).map(one);
+    OWN.into_iter().chain(sets)
 }
 
-/// The names of all data sets.
+pub(crate) fn find(name: &str) -> Option<Known> {
+    known().find(|known| known.name == name)
+}
+
+/// The names of all data sets; those of a family as one.
 pub(crate) fn names() -> Vec<&'static str> {
-    KNOWN.iter().map(|known| known.name).collect()
+    let family = |known: &Known| known.name.split_once('/').is_some();
+    let alone = known().filter(|known| !family(known));
+    let mut names: Vec<&str> = alone.map(|known| known.name).collect();
+    names.push("medmnist/NAME");
+    names
 }
 
 /// Whether `fetch` can bring a data set.
 pub(crate) fn fetchable(name: &str) -> bool {
-    find(name).is_some_and(|known| matches!(known.kind, Kind::Cifar10 | Kind::Idx(_)))
+    let can = |kind| matches!(kind, Kind::Cifar10 | Kind::Idx(_) | Kind::Published(_));
+    find(name).is_some_and(|known| can(known.kind))
+}
+
+/// The size of a data set's images, where they are files and nobody asks for another.
+pub fn usual_view(name: &str) -> Option<View> {
+    match find(name)?.kind {
+        Kind::Published(set) => set.view(),
+        _ => None,
+    }
 }
 
 /// How a data set is opened.
@@ -103,15 +136,15 @@ pub(crate) fn root_or_default(root: Option<&Path>) -> Result<PathBuf, DataError>
     root.map_or_else(default_root, |root| Ok(root.to_path_buf()))
 }
 
-/// Opens a split of a data set: a name (`digits`, `cifar10`, `fashion-mnist`,
-/// `mnist`, `imagenet`), or the path of a folder of class folders of images
+/// Opens a split of a data set: a name (`digits`, `cifar10`, `cifar100`, `svhn`,
+/// `fashion-mnist`, `mnist`, `medmnist/NAME`, `tiny-imagenet`, `imagenet`), or the path of a folder of class folders of images
 /// (perhaps inside of `train` and `test` or `val`), of images without labels, of tar
 /// shards, of Parquet tables, of packed images, of `.npy` arrays, of IDX files or of
 /// `train.csv` and `test.csv` (or `.npz`), or of one such file. Names win over paths:
 /// write `./digits` for a folder called so.
 ///
-/// The files of `cifar10`, `mnist` and `fashion-mnist` are refused unless they
-/// are the published ones.
+/// The files of all named data sets but `imagenet` are refused unless they are the
+/// published ones.
 pub fn open(
     name_or_folder: &str,
     split: Split,
@@ -156,6 +189,7 @@ fn open_any(name: &str, split: Split, options: &OpenOptions) -> Result<Dataset, 
         Kind::Digits => digits::open(split),
         Kind::Cifar10 => cifar10::open(&folder, split, &cifar10::OFFICIAL),
         Kind::Idx(family) => idx::open(&folder, split, family),
+        Kind::Published(set) => set.open(&folder, split, options),
         Kind::ImageNet => open_path(known.name, &folder, split, options),
     }
 }
@@ -269,7 +303,7 @@ pub struct Entry {
 /// All data sets, with their state below `root` (the default root if `None`).
 pub fn list(root: Option<&Path>) -> Result<Vec<Entry>, DataError> {
     let root = root_or_default(root)?;
-    let entry = |known: &Known| {
+    let entry = |known: Known| {
         let folder = root.join(known.name);
         let missing: Vec<String> = match known.kind {
             Kind::Digits => Vec::new(),
@@ -282,6 +316,11 @@ pub fn list(root: Option<&Path>) -> Result<Vec<Entry>, DataError> {
                 .filter(|name| !idx::locate(&folder, name).is_file())
                 .map(|name| format!("{name}.gz"))
                 .collect(),
+            Kind::Published(set) => {
+                let names = set.files.iter().map(|file| file.name);
+                let missing = names.filter(|name| !folder.join(name).is_file());
+                missing.map(String::from).collect()
+            }
             Kind::ImageNet => ["train", "val"]
                 .into_iter()
                 .filter(|name| !folder.join(name).is_dir())
@@ -301,7 +340,7 @@ pub fn list(root: Option<&Path>) -> Result<Vec<Entry>, DataError> {
             fetchable: fetchable(known.name),
         }
     };
-    Ok(KNOWN.iter().map(entry).collect())
+    Ok(known().map(entry).collect())
 }
 
 /// A split that was checked.

@@ -120,7 +120,12 @@ fn read_file(
         file.read_exact(bytes)
             .map_err(DataError::io("read", path))?;
         hasher.update(&*bytes);
-        records::parse(bytes, SHAPE, CLASSES.len(), (path, first), labels, pixels)?;
+        let layout = records::Layout {
+            shape: SHAPE,
+            passed_over: 0,
+            classes: CLASSES.len(),
+        };
+        records::parse(bytes, layout, (path, first), labels, pixels)?;
     }
     Ok(files::hex(hasher.finalize()))
 }

@@ -1,7 +1,7 @@
 //! A data set: images by index, labels, classes, and a hash of its content.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -93,6 +93,16 @@ pub(crate) struct Opened<'a> {
 }
 
 impl Opened<'_> {
+    /// The same as [`Opened::finish`], with classes also called what tables in the data
+    /// set's folder say.
+    pub fn finish_beside(self, folder: &Path, options: &OpenOptions) -> Result<Dataset, DataError> {
+        let words = match &self.targets {
+            Targets::Classes { names, .. } => crate::devkit::words(folder, names)?,
+            _ => Vec::new(),
+        };
+        Ok(self.finish(options)?.also_called(words))
+    }
+
     /// Looks into the files, as far as the options want it, and hashes them.
     pub fn finish(self, options: &OpenOptions) -> Result<Dataset, DataError> {
         let view = options.view;
@@ -162,6 +172,16 @@ impl Dataset {
     pub(crate) fn also_called(mut self, words: Vec<String>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.words = words;
+        }
+        self
+    }
+
+    /// The same labels under other names. Only for a data set that nobody shares yet.
+    pub(crate) fn renamed(mut self, classes: &[&str]) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner)
+            && let Targets::Classes { names, .. } = &mut inner.targets
+        {
+            *names = classes.iter().map(ToString::to_string).collect();
         }
         self
     }

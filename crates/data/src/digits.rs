@@ -29,8 +29,11 @@ pub(crate) fn open(split: Split) -> Result<Dataset, DataError> {
     let (mut labels, mut pixels) = (Vec::new(), Vec::new());
     records::parse(
         &bytes,
-        SHAPE,
-        CLASSES,
+        records::Layout {
+            shape: SHAPE,
+            passed_over: 0,
+            classes: CLASSES,
+        },
         (source, 0),
         &mut labels,
         &mut pixels,

@@ -48,8 +48,10 @@ pub enum DataError {
         got: u64,
     },
     /// A file's content is not the published one.
-    #[error("{}: expected SHA-256 {expected}, got {got}", path.display())]
+    #[error("{}: expected {kind} {expected}, got {got}", path.display())]
     Checksum {
+        /// How it is computed.
+        kind: &'static str,
         /// The file.
         path: PathBuf,
         /// The pinned checksum.

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use crate::DataError;
@@ -34,8 +35,17 @@ pub(crate) fn open(dataset: &str, path: &Path) -> Result<File, DataError> {
 
 /// The SHA-256 of a file as it stands.
 pub(crate) fn sha256(path: &Path) -> Result<String, DataError> {
+    digest::<Sha256>(path)
+}
+
+/// Its MD5.
+pub(crate) fn md5(path: &Path) -> Result<String, DataError> {
+    digest::<Md5>(path)
+}
+
+fn digest<D: Digest>(path: &Path) -> Result<String, DataError> {
     let mut file = File::open(path).map_err(DataError::io("open", path))?;
-    let mut hasher = Sha256::new();
+    let mut hasher = D::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
         match file
@@ -50,10 +60,21 @@ pub(crate) fn sha256(path: &Path) -> Result<String, DataError> {
 
 /// Refuses a checksum other than the expected one.
 pub(crate) fn check_sha256(path: &Path, expected: &str, got: &str) -> Result<(), DataError> {
+    check_sum("SHA-256", path, expected, got)
+}
+
+/// The same of a checksum of any kind.
+pub(crate) fn check_sum(
+    kind: &'static str,
+    path: &Path,
+    expected: &str,
+    got: &str,
+) -> Result<(), DataError> {
     if expected == got {
         return Ok(());
     }
     Err(DataError::Checksum {
+        kind,
         path: path.to_path_buf(),
         expected: expected.into(),
         got: got.into(),

@@ -175,9 +175,8 @@ pub(crate) fn open(
         if labels.is_empty() {
             return Err(DataError::EmptyFolder { path: found.root });
         }
-        let words = devkit::words(folder, &names)?;
         let targets = Targets::Classes { names, labels };
-        return Ok(opened(found, targets).finish(options)?.also_called(words));
+        return opened(found, targets).finish_beside(folder, options);
     }
     if classes.is_empty() {
         found.collect(Path::new(""), 0)?;
@@ -197,9 +196,8 @@ pub(crate) fn open(
         return Err(DataError::EmptyFolder { path: found.root });
     }
     let names = text_names(&classes, &class_root)?;
-    let words = devkit::words(folder, &names)?;
     let targets = Targets::Classes { names, labels };
-    Ok(opened(found, targets).finish(options)?.also_called(words))
+    opened(found, targets).finish_beside(folder, options)
 }
 
 /// Whether a folder holds class folders, perhaps in `train`, `test` or `val`.

@@ -43,6 +43,7 @@ mod memory;
 mod npy;
 mod npz;
 mod pack;
+mod published;
 mod random;
 mod records;
 mod remembered;
@@ -56,7 +57,7 @@ mod targets;
 pub use augment::Augment;
 pub use catalogue::{
     Entry, OpenOptions, ROOT_VARIABLE, State, VerifiedSplit, default_root, list, open, uses_root,
-    verify,
+    usual_view, verify,
 };
 pub use dataset::{Dataset, Split};
 pub use decode::{ImageError, View, decode_image};

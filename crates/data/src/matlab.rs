@@ -1,5 +1,5 @@
-//! Arrays of structures in MATLAB's format 5: as much of it as ImageNet's `meta.mat`
-//! needs.
+//! MATLAB's format 5, as much of it as ImageNet's `meta.mat` (an array of structures) and
+//! SVHN's files (arrays of bytes) need.
 
 use std::io::Read;
 
@@ -61,8 +61,71 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// An array that is stored in bytes, the first index fastest.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ByteArray {
+    pub name: String,
+    pub sizes: Vec<usize>,
+    pub values: Vec<u8>,
+}
+
+/// All arrays of a file that are stored in bytes, of at most so many bytes each.
+pub(crate) fn byte_arrays(file: &[u8], most: u64) -> Result<Vec<ByteArray>, String> {
+    let mut found = Vec::new();
+    matrices(file, most, |matrix| {
+        found.extend(byte_array(matrix)?);
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// A matrix, if it is stored in bytes: `uint8`, or whole numbers that MATLAB keeps so.
+fn byte_array(content: &[u8]) -> Result<Option<ByteArray>, String> {
+    const BYTES: u32 = 2;
+    let mut bytes = Bytes(content);
+    let (_, flags) = bytes.element()?;
+    let class = flags.first().copied().unwrap_or(0);
+    let sizes = sizes(bytes.element()?.1);
+    let (_, name) = bytes.element()?;
+    if !(6..=15).contains(&class) {
+        return Ok(None);
+    }
+    let (kind, values) = bytes.element()?;
+    let count = sizes
+        .iter()
+        .try_fold(1usize, |count, &size| count.checked_mul(size));
+    if kind == BYTES && count != Some(values.len()) {
+        return Err(format!("{} values for sizes {sizes:?}", values.len()));
+    }
+    Ok((kind == BYTES).then(|| ByteArray {
+        name: String::from_utf8_lossy(name).into_owned(),
+        sizes,
+        values: values.to_vec(),
+    }))
+}
+
+fn sizes(element: &[u8]) -> Vec<usize> {
+    let (sizes, _) = element.as_chunks::<4>();
+    let size = |size: &[u8; 4]| u32::from_le_bytes(*size) as usize;
+    sizes.iter().map(size).collect()
+}
+
 /// The structures of the first array of structures in a file.
 pub(crate) fn structures(file: &[u8]) -> Result<Vec<Fields>, String> {
+    let mut found = None;
+    matrices(file, MAX_BYTES, |matrix| {
+        found = array(matrix)?;
+        Ok(found.is_some())
+    })?;
+    found.ok_or_else(|| "it holds no array of structures".into())
+}
+
+/// Visits the matrices of a file, unpacked, until one is the last that is wanted.
+fn matrices(
+    file: &[u8],
+    most: u64,
+    mut visit: impl FnMut(&[u8]) -> Result<bool, String>,
+) -> Result<(), String> {
     let (head, body) = file.split_at_checked(128).ok_or("it has no header")?;
     if !head.starts_with(b"MATLAB 5.0") || head[126..] != *b"IM" {
         return Err("it is not in MATLAB's format 5, little-endian".into());
@@ -74,8 +137,7 @@ pub(crate) fn structures(file: &[u8]) -> Result<Vec<Fields>, String> {
         let matrix = match kind {
             COMPRESSED => {
                 unpacked.clear();
-                let stream = ZlibDecoder::new(content).take(MAX_BYTES);
-                let mut stream = stream;
+                let mut stream = ZlibDecoder::new(content).take(most);
                 let read = stream.read_to_end(&mut unpacked);
                 read.map_err(|error| error.to_string())?;
                 let (kind, content) = Bytes(&unpacked).element()?;
@@ -84,11 +146,13 @@ pub(crate) fn structures(file: &[u8]) -> Result<Vec<Fields>, String> {
             MATRIX => Some(content),
             _ => None,
         };
-        if let Some(found) = matrix.map(array).transpose()?.flatten() {
-            return Ok(found);
+        if let Some(matrix) = matrix
+            && visit(matrix)?
+        {
+            break;
         }
     }
-    Err("it holds no array of structures".into())
+    Ok(())
 }
 
 /// The structures of a matrix, if it is one of structures.
@@ -98,11 +162,10 @@ fn array(content: &[u8]) -> Result<Option<Vec<Fields>>, String> {
     if flags.first() != Some(&STRUCT) {
         return Ok(None);
     }
-    let (_, sizes) = bytes.element()?;
-    let (sizes, _) = sizes.as_chunks::<4>();
-    let count = sizes.iter().try_fold(1usize, |count, size| {
-        count.checked_mul(u32::from_le_bytes(*size) as usize)
-    });
+    let sizes = sizes(bytes.element()?.1);
+    let count = sizes
+        .iter()
+        .try_fold(1usize, |count, &size| count.checked_mul(size));
     let count = count.ok_or("its sizes make no sense")?;
     bytes.element()?; // Its name.
     let (_, length) = bytes.element()?;

@@ -65,6 +65,25 @@ pub(crate) fn open(
     ))
 }
 
+/// Opens a file whose classes have these names.
+pub(crate) fn open_named(
+    name: &str,
+    file: &Path,
+    split: Split,
+    classes: &[&str],
+) -> Result<Dataset, DataError> {
+    let dataset = open(name, file, split, false)?;
+    match dataset.classes().len() {
+        count if count <= classes.len() && !dataset.labels().is_empty() => {
+            Ok(dataset.renamed(classes))
+        }
+        count => Err(DataError::Npz {
+            path: file.to_path_buf(),
+            what: format!("expected {} classes, got {count}", classes.len()),
+        }),
+    }
+}
+
 /// Reads the arrays of a split.
 pub(crate) fn read(stream: impl Read + Seek, split: Split) -> Result<Arrays, String> {
     let mut archive = ZipArchive::new(stream).map_err(|error| error.to_string())?;

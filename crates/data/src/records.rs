@@ -1,23 +1,37 @@
 //! Records of a label byte followed by an image's bytes, plane by plane: the
-//! layout of CIFAR-10's binary files and of the embedded digits.
+//! layout of CIFAR's binary files and of the embedded digits.
 
 use std::path::Path;
 
 use crate::{DataError, Shape};
 
+/// What a record holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub shape: Shape,
+    /// Bytes before the label that are of no use here.
+    pub passed_over: usize,
+    pub classes: usize,
+}
+
 /// Appends the label and the pixels (turned from planes to channels last) of
 /// whole records. `first` is the number of the first record, for errors.
 pub(crate) fn parse(
     bytes: &[u8],
-    shape: Shape,
-    classes: usize,
+    layout: Layout,
     (path, first): (&Path, usize),
     labels: &mut Vec<u32>,
     pixels: &mut Vec<u8>,
 ) -> Result<(), DataError> {
+    let Layout {
+        shape,
+        passed_over,
+        classes,
+    } = layout;
     let plane = shape.pixels();
-    for (record, bytes) in bytes.chunks_exact(1 + shape.len()).enumerate() {
-        let (label, planes) = (bytes[0], &bytes[1..]);
+    let size = passed_over + 1 + shape.len();
+    for (record, bytes) in bytes.chunks_exact(size).enumerate() {
+        let (label, planes) = (bytes[passed_over], &bytes[passed_over + 1..]);
         if usize::from(label) >= classes {
             return Err(DataError::Label {
                 path: path.to_path_buf(),

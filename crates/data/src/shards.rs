@@ -198,10 +198,6 @@ pub(crate) fn open(
         let names = class_names(folder, count, &[&shards, &other])?;
         Targets::Classes { names, labels }
     };
-    let words = match &targets {
-        Targets::Classes { names, .. } => crate::devkit::words(folder, names)?,
-        _ => Vec::new(),
-    };
     let opened = Opened {
         name,
         split,
@@ -209,7 +205,7 @@ pub(crate) fn open(
         targets,
         files: Box::new(shards),
     };
-    Ok(opened.finish(options)?.also_called(words))
+    opened.finish_beside(folder, options)
 }
 
 /// Names of numbered classes: of a file `classes.txt` beside the archives, one a line; by

@@ -136,10 +136,6 @@ pub(crate) fn open(
         }
     };
     table.name_all(&paths, &targets);
-    let words = match &targets {
-        Targets::Classes { names, .. } => crate::devkit::words(folder, names)?,
-        _ => Vec::new(),
-    };
     let opened = Opened {
         name,
         split,
@@ -147,7 +143,7 @@ pub(crate) fn open(
         targets,
         files: Box::new(table),
     };
-    Ok(opened.finish(options)?.also_called(words))
+    opened.finish_beside(folder, options)
 }
 
 /// More classes than this are no classes.

@@ -363,6 +363,7 @@ impl ImageSource for DataSource {
         }
         let view = input.map(View::for_shape);
         let view = view.or_else(|| data::packed_view(self.folder(name)));
+        let view = view.or_else(|| data::usual_view(name));
         let options = OpenOptions {
             root: self.root.clone(),
             view: view.unwrap_or_default(),

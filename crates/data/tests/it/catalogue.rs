@@ -14,7 +14,27 @@ fn the_catalogue_says_what_is_missing_and_where_it_belongs() {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name).collect();
     assert_eq!(
         names,
-        ["digits", "cifar10", "fashion-mnist", "mnist", "imagenet"]
+        [
+            "digits",
+            "cifar10",
+            "fashion-mnist",
+            "mnist",
+            "imagenet",
+            "cifar100",
+            "svhn",
+            "tiny-imagenet",
+            "medmnist/pathmnist",
+            "medmnist/dermamnist",
+            "medmnist/octmnist",
+            "medmnist/pneumoniamnist",
+            "medmnist/retinamnist",
+            "medmnist/breastmnist",
+            "medmnist/bloodmnist",
+            "medmnist/tissuemnist",
+            "medmnist/organamnist",
+            "medmnist/organcmnist",
+            "medmnist/organsmnist",
+        ]
     );
     assert_eq!(entries[0].state, State::Embedded);
     let State::Absent(missing) = &entries[1].state else {
