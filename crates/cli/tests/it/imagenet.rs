@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use heatsmooth::Model;
+
+use crate::checkpoint::{self, Layout};
 use crate::kill::without_times;
 use crate::parquet;
 
@@ -103,9 +106,15 @@ fn recipe(data: &Path, out: &Path) -> Command {
         "--input",
         "16x16x3",
     ]);
-    command.args(["--images", "3", "--skip", "20", "--data"]);
-    command.arg(data).arg("--out").arg(out);
+    command.arg("--data").arg(data).arg("--out").arg(out);
     command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// On three images.
+fn small(data: &Path, out: &Path) -> Command {
+    let mut command = recipe(data, out);
+    command.args(["--images", "3", "--skip", "20"]);
     command
 }
 
@@ -142,7 +151,7 @@ fn the_recipe_runs_on_folders_shards_and_tables_alike_killed_or_not() {
     );
 
     assert!(
-        recipe(&at("folders"), &at("one"))
+        small(&at("folders"), &at("one"))
             .status()
             .unwrap()
             .success()
@@ -154,17 +163,12 @@ fn the_recipe_runs_on_folders_shards_and_tables_alike_killed_or_not() {
     assert!(expected.values().all(|rows| rows.len() == 4));
     assert!(at("one/report/report.html").is_file());
 
-    assert!(
-        recipe(&at("shards"), &at("two"))
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(small(&at("shards"), &at("two")).status().unwrap().success());
     assert!(rows(&at("two")) == expected);
 
     let mut kills = 0;
     loop {
-        let mut child = recipe(&at("tables"), &at("three")).spawn().unwrap();
+        let mut child = small(&at("tables"), &at("three")).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(2500 * (1 + kills)));
         if let Some(status) = child.try_wait().unwrap() {
             assert!(status.success());
@@ -178,9 +182,11 @@ fn the_recipe_runs_on_folders_shards_and_tables_alike_killed_or_not() {
     assert!(kills > 0, "the run was over before it could be killed");
     assert!(rows(&at("three")) == expected, "{kills} kills");
 
-    // Weights that are given are taken, and the comparators come in with them.
+    given_weights_are_taken_as_published(root.path(), &expected);
+
+    // So they are by the price list.
     let given = at("one/baseline/model.safetensors");
-    let mut command = recipe(&at("folders"), &at("priced"));
+    let mut command = small(&at("folders"), &at("priced"));
     command
         .args(["--price", "--json", "--baseline"])
         .arg(&given);
@@ -193,6 +199,62 @@ fn the_recipe_runs_on_folders_shards_and_tables_alike_killed_or_not() {
     assert_eq!(stages[0]["stage"], "baseline: given weights");
     assert!(price["seconds"].as_f64().unwrap() > 0.0);
     assert!(!at("priced").exists());
+}
+
+/// The same weights in the files of torchvision, of Cohen and of Salman give the same
+/// rows, and the comparators come in with them.
+fn given_weights_are_taken_as_published(root: &Path, expected: &BTreeMap<String, Vec<String>>) {
+    let at = |name: &str| root.join(name);
+    let bytes = std::fs::read(at("one/baseline/model.safetensors")).unwrap();
+    let model = Model::from_bytes(&bytes).unwrap();
+    let mut command = small(&at("folders"), &at("given"));
+    for (option, file, layout) in [
+        ("--baseline", "resnet50-0676ba61.pth", Layout::Torchvision),
+        ("--gaussian", "cohen.pth.tar", Layout::Cohen),
+        ("--smoothadv", "salman.pth.tar", Layout::Cohen),
+    ] {
+        checkpoint::save(&model, &at(file), layout);
+        command.arg(option).arg(at(file));
+    }
+    assert!(command.status().unwrap().success());
+    let given = rows(&at("given"));
+    assert_eq!(given.len(), 5 * 5 + 2, "{:?}", given.keys());
+    for what in [
+        "lbound",
+        "pgd",
+        "ddn",
+        "certify-top-5-paper",
+        "certify-top-5-sound",
+    ] {
+        let baseline = format!("{what}-baseline.tsv");
+        assert!(given[&baseline] == expected[&baseline], "{baseline}");
+    }
+    // Clean answers are the baseline's; only the noise level is new.
+    let sound = |name: &str| &given[&format!("certify-top-5-sound-{name}.tsv")];
+    assert!(sound("gaussian") == sound("baseline") && sound("smoothadv") == sound("baseline"));
+}
+
+/// The paper's own settings, from random weights, on fewer images.
+#[test]
+fn the_paper_s_preset_runs_to_its_end() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("folders");
+    write_folder(&data.join("train"), &images(0, 3));
+    write_folder(&data.join("val"), &images(3, 2));
+    let out = root.path().join("out");
+    let mut command = recipe(&data, &out);
+    command.args(["--preset", "paper", "--skip", "10", "--images", "2"]);
+    assert!(command.status().unwrap().success());
+    let logs = rows(&out);
+    assert_eq!(logs.len(), 5 * 5 + 2, "{:?}", logs.keys());
+    assert!(logs.values().all(|rows| rows.len() == 3));
+    let made = |name: &str| {
+        let text = std::fs::read_to_string(out.join(name).join("epochs.tsv")).unwrap();
+        text.lines().count() - 1
+    };
+    let epochs = ["baseline", "gaussian", "smoothadv", "heat"].map(made);
+    assert_eq!(epochs, [29, 90, 90, 5 * 15]);
+    assert!(out.join("report/report.html").is_file());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod attack;
 mod calibrate;
 mod cheaper;
+mod checkpoint;
 mod cli;
 mod every_option;
 #[cfg(unix)]

@@ -266,6 +266,94 @@ mod tests {
         assert_eq!(samples("pgd-heat"), None);
     }
 
+    /// The paper's ImageNet experiment, number by number.
+    #[test]
+    fn the_paper_s_imagenet_settings_are_the_paper_s() {
+        let registry = Registry::standard();
+        let paper = Experiment::shipped("reproduce-imagenet", "paper", &registry).unwrap();
+        assert_eq!(
+            (paper.sigma, paper.images, paper.skip),
+            (0.25, Some(500), 100)
+        );
+        let heat = paper.stages.iter().find_map(|stage| match stage {
+            Stage::Fit(stage) if stage.name == "heat" => Some(stage),
+            _ => None,
+        });
+        let heat = heat.unwrap();
+        assert_eq!(heat.start, StageStart::From("baseline".into()));
+        let method = train::methods::HeatParams::read(&heat.values).unwrap();
+        assert_eq!(
+            (method.lambda, method.timesteps, method.kappa),
+            (100.0, 5, 6)
+        );
+        assert_eq!(
+            (method.fit, method.scale),
+            (train::methods::Fit::Kl, train::methods::Scale::Paper)
+        );
+        assert_eq!((method.noisy_share, method.scale_free), (0.0, false));
+        assert_eq!(
+            heat.values.get("sigma").and_then(|v| v.as_f64()),
+            Some(0.25)
+        );
+        let how = &heat.training;
+        assert_eq!((how.epochs, how.batch_size, how.momentum), (15, 48, 0.9));
+        assert_eq!((how.lr, how.weight_decay, how.clip), (0.1, 1e-4, 0.0));
+        // .1, .01 and .001, five epochs each.
+        let rates =
+            [0.0, 4.9, 5.0, 9.9, 10.0, 14.9].map(|epoch| how.lr * how.schedule.factor(epoch, 15.0));
+        let expected = [0.1, 0.1, 0.01, 0.01, 0.001, 0.001];
+        for (rate, expected) in rates.into_iter().zip(expected) {
+            assert!(
+                (rate - expected).abs() < 1e-12,
+                "{rate} instead of {expected}"
+            );
+        }
+
+        let mut seen = std::collections::BTreeSet::new();
+        for stage in &paper.stages {
+            let Stage::Measure(stage) = stage else {
+                continue;
+            };
+            let number = |name: &str| stage.values.get(name).and_then(|v| v.as_f64());
+            let stochastic = ["gaussian", "smoothadv"].contains(&stage.model.as_str());
+            seen.insert((
+                stage.model.clone(),
+                stage.log.replace(&format!("-{}", stage.model), ""),
+            ));
+            if stage.what != "fidelity" {
+                // PGD and DDN go on until the label has left the top 5.
+                assert_eq!(number("top-k"), Some(5.0), "{}", stage.log);
+            }
+            match stage.what.as_str() {
+                "certify" => {
+                    assert_eq!((number("n"), number("alpha")), (Some(1000.0), Some(0.001)));
+                    let by_noise = stochastic && stage.log.contains("paper");
+                    assert_eq!(number("n0"), by_noise.then_some(25.0), "{}", stage.log);
+                }
+                "lbound" | "pgd" | "ddn" => {
+                    assert_eq!(
+                        number("samples"),
+                        stochastic.then_some(25.0),
+                        "{}",
+                        stage.log
+                    );
+                }
+                _ => {}
+            }
+        }
+        for model in ["baseline", "gaussian", "smoothadv", "heat"] {
+            for log in [
+                "lbound",
+                "pgd",
+                "ddn",
+                "certify-top-5-paper",
+                "certify-top-5-sound",
+            ] {
+                assert!(seen.contains(&(model.into(), log.into())), "{model}: {log}");
+            }
+        }
+    }
+
     #[test]
     fn what_there_is_not_is_refused_by_name() {
         let registry = Registry::standard();
