@@ -87,6 +87,13 @@ pub(crate) fn names() -> Vec<&'static str> {
     names
 }
 
+/// The names of a family's data sets.
+pub(crate) fn family(name: &str) -> Vec<&'static str> {
+    let names = known().filter_map(|known| known.name.split_once('/'));
+    let own = names.filter(|(family, _)| *family == name);
+    own.map(|(_, member)| member).collect()
+}
+
 /// Whether `fetch` can bring a data set.
 pub(crate) fn fetchable(name: &str) -> bool {
     let can = |kind| matches!(kind, Kind::Cifar10 | Kind::Idx(_) | Kind::Published(_));

@@ -261,6 +261,10 @@ impl DataError {
     /// What the user can do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::UnknownDataset { name } if name.starts_with("medmnist/") => format!(
+                "of MedMNIST there are {}: those of one label an image",
+                crate::catalogue::family("medmnist").join(", ")
+            ),
             Self::UnknownDataset { .. } => format!(
                 "data sets are {}; a folder of class folders of images, of tar shards or of \
                  Parquet tables, a CSV file of paths and values, an .npz or .npy file is given \

@@ -142,9 +142,9 @@ fn list(common: &Common, root: &Root) -> Result<()> {
             State::Absent(_) => "absent".into(),
         };
         let path = entry.path.as_ref().map(|p| p.display().to_string());
-        text += &format!("{:14} {:24} {}\n", entry.name, state, entry.about);
+        text += &format!("{:23} {:24} {}\n", entry.name, state, entry.about);
         if let Some(path) = &path {
-            text += &format!("{:14} {path}\n", "");
+            text += &format!("{:23} {path}\n", "");
         }
         value.push(json!({"name": entry.name, "state": state, "about": entry.about, "path": path}));
     }

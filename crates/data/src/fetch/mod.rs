@@ -112,6 +112,11 @@ fn fetch_from(
     sources: Vec<Source<'_>>,
     observer: &dyn Observer,
 ) -> Result<Fetched, DataError> {
+    let failed = |failures: Vec<DataError>| DataError::Fetch {
+        name: dataset.into(),
+        reasons: failures.iter().map(ToString::to_string).collect(),
+        path: folder.to_path_buf(),
+    };
     let mut failures = Vec::new();
     for source in sources {
         let staging = staging(folder)?;
@@ -130,12 +135,10 @@ fn fetch_from(
         }
     }
     match <[DataError; 1]>::try_from(failures) {
-        Ok([only]) => Err(only),
-        Err(failures) => Err(DataError::Fetch {
-            name: dataset.into(),
-            reasons: failures.iter().map(ToString::to_string).collect(),
-            path: folder.to_path_buf(),
-        }),
+        // Where a host cannot be reached, there are other ways.
+        Ok([only]) if !matches!(only, DataError::Download { .. }) => Err(only),
+        Ok([only]) => Err(failed(vec![only])),
+        Err(failures) => Err(failed(failures)),
     }
 }
 

@@ -350,6 +350,35 @@ fn files_that_are_not_the_published_ones_are_refused() {
 }
 
 #[test]
+fn a_host_that_cannot_be_reached_leaves_other_ways() {
+    let root = tempfile::tempdir().unwrap();
+    let nowhere = File {
+        // Port 9 discards, and nobody listens on it here.
+        url: "http://127.0.0.1:9/train_32x32.mat",
+        ..SVHN.files[0]
+    };
+    let set = Published {
+        files: vec![nowhere].leak(),
+        ..SVHN
+    };
+    let folder = root.path().join("svhn");
+    let error = crate::fetch::published::fetch(&folder, &set, None, &()).unwrap_err();
+    let (text, hint) = (error.to_string(), error.hint().unwrap());
+    assert!(
+        text.contains("cannot fetch svhn") && text.contains("127.0.0.1"),
+        "{text}"
+    );
+    assert!(
+        hint.contains("by hand") && hint.contains("`from`"),
+        "{hint}"
+    );
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+    let unknown = crate::open("medmnist/chestmnist", Split::Test, &OpenOptions::default());
+    let hint = unknown.unwrap_err().hint().unwrap();
+    assert!(hint.contains("pathmnist, dermamnist"), "{hint}");
+}
+
+#[test]
 fn a_local_copy_is_checked_and_kept() {
     let (root, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(from.path().join("train_32x32.mat"), svhn(0, &[1])).unwrap();
