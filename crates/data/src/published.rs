@@ -9,7 +9,7 @@ mod tiny_imagenet;
 use std::path::Path;
 
 use crate::catalogue::OpenOptions;
-use crate::{DataError, Dataset, Shape, Split, View, files};
+use crate::{DataError, Dataset, Shape, Split, View, files, npz};
 
 pub(crate) use self::medmnist::MED_MNIST;
 
@@ -142,7 +142,7 @@ impl Published {
             Form::Cifar100 => cifar100::open(&path, split),
             Form::Svhn => svhn::open(&path, split),
             Form::TinyImageNet => tiny_imagenet::open(&path, split, options),
-            Form::MedMnist(classes) => medmnist::open(self.name, &path, split, classes),
+            Form::MedMnist(classes) => npz::open_named(self.name, &path, split, classes),
         }
     }
 }

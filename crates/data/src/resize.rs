@@ -129,20 +129,43 @@ impl Kernel for TwoPasses<'_> {
             }
         }
         let mut result = vec![0u8; self.rows.len() * width];
-        let mut sums = vec![0i32; width];
         for (taps, out) in self.rows.iter().zip(result.chunks_exact_mut(width.max(1))) {
-            sums.fill(HALF);
-            for (row, &w) in (taps.first..).zip(&taps.weights) {
-                let row = &narrow[row * width..][..width];
-                for (sum, &v) in sums.iter_mut().zip(row) {
-                    *sum += w * i32::from(v);
-                }
+            let rows = &narrow[taps.first * width..][..taps.weights.len() * width];
+            let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+            let done = blocks.len() * BLOCK;
+            for (block, out) in blocks.iter_mut().enumerate() {
+                down((rows, width), block * BLOCK, &taps.weights, out);
             }
-            for (out, &sum) in out.iter_mut().zip(&sums) {
-                *out = (sum >> BITS).clamp(0, 255) as u8;
+            for (at, out) in (done..).zip(rest) {
+                down((rows, width), at, &taps.weights, std::array::from_mut(out));
             }
         }
         result
+    }
+}
+
+/// Bytes that are gone through together.
+const BLOCK: usize = 64;
+
+/// Some bytes of an output row, from byte `at` of the rows that give it.
+#[inline(always)]
+fn down<const N: usize>(
+    (rows, width): (&[u8], usize),
+    at: usize,
+    weights: &[i32],
+    out: &mut [u8; N],
+) {
+    let mut sums = [HALF; N];
+    for (row, &w) in rows.chunks_exact(width).zip(weights) {
+        let Some(bytes) = row[at..].first_chunk::<N>() else {
+            return;
+        };
+        for (sum, &v) in sums.iter_mut().zip(bytes) {
+            *sum += w * i32::from(v);
+        }
+    }
+    for (out, &sum) in out.iter_mut().zip(&sums) {
+        *out = (sum >> BITS).clamp(0, 255) as u8;
     }
 }
 

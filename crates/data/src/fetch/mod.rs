@@ -6,7 +6,7 @@ mod download;
 mod idx;
 pub(crate) mod published;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

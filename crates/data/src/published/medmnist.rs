@@ -3,19 +3,7 @@
 //! those of its package, version 3.0.2. ChestMNIST, whose images have several labels or
 //! none, and the volumes are not among them.
 
-use std::path::Path;
-
 use super::{File, Form, Published, Sum};
-use crate::{DataError, Dataset, Split, npz};
-
-pub(super) fn open(
-    name: &str,
-    path: &Path,
-    split: Split,
-    classes: &[&str],
-) -> Result<Dataset, DataError> {
-    npz::open_named(name, path, split, classes)
-}
 
 /// A data set of one file.
 macro_rules! set {

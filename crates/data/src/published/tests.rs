@@ -3,11 +3,12 @@
 use std::io::{Cursor, Write as _};
 
 use flate2::Compression;
-use flate2::write::{GzEncoder, ZlibEncoder};
+use flate2::write::ZlibEncoder;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::*;
+use crate::fetch::tests::tar_gz;
 use crate::{BrokenImages, FetchOptions, fetch};
 
 /// A data set whose only differences to the published one are its checksums.
@@ -51,18 +52,6 @@ fn assert_pixels(dataset: &Dataset, index: usize, image: usize) {
         let expected = f32::from(byte(image, row, column, channel)) / 255.0;
         assert_eq!(got, expected, "image {image} at {row}, {column}, {channel}");
     }
-}
-
-fn tar_gz(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    for (name, bytes) in members {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        tar.append_data(&mut header, name, bytes.as_slice())
-            .unwrap();
-    }
-    tar.into_inner().unwrap().finish().unwrap()
 }
 
 /// Records of a coarse label, a fine one and planes.
