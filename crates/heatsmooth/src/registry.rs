@@ -575,7 +575,7 @@ fn average_training(data: &str) -> Training {
             ..warm
         },
         _ => Training {
-            epochs: 4,
+            epochs: 5,
             lr: 0.004,
             ..warm
         },
@@ -596,6 +596,6 @@ fn warm_training(data: &str) -> Training {
             batch_size: 64,
             ..warm
         },
-        _ => Training { epochs: 3, ..warm },
+        _ => Training { epochs: 4, ..warm },
     }
 }

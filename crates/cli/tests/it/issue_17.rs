@@ -533,7 +533,7 @@ fn point_26_few_steps_are_warned_about() {
         "smooth --model run --data pets --sigma 0.1 --out heat",
     );
     assert!(
-        text.contains("warning: 9 images make only 4 steps; take more epochs"),
+        text.contains("warning: 9 images make only 5 steps; take more epochs"),
         "{text}"
     );
 }

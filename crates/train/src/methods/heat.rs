@@ -55,7 +55,7 @@ settings! {
     pub struct HeatParams {
         /// Scale of the gradient term; 0.5 is true Gaussian averaging, the paper
         /// takes 5.
-        lambda: f64 = 1.0,
+        lambda: f64 = 0.5,
         /// Steps of the heat equation, each with its own student.
         timesteps: u32 = 1,
         /// Random projections of the Jacobian a step.
