@@ -156,7 +156,7 @@ impl Conv {
         let method = match algorithm {
             _ if !algorithm.can(&shape) => Method::Direct(Direct::new(isa, shape, filters)),
             Algorithm::Direct => Method::Direct(Direct::new(isa, shape, filters)),
-            Algorithm::Depthwise => Method::Depthwise(Depthwise::new(shape, filters)),
+            Algorithm::Depthwise => Method::Depthwise(Depthwise::new(isa, shape, filters)),
             Algorithm::Winograd2 => Method::Winograd(Winograd::new(isa, shape, filters, 2)),
             Algorithm::Winograd4 => Method::Winograd(Winograd::new(isa, shape, filters, 4)),
         };

@@ -1,32 +1,44 @@
 //! Depthwise convolution: every channel has its own window.
+//!
+//! A vector of channels is taken through the whole image before the next one: its
+//! padded image, copied to lie tightly, stays in the cache while every window over it
+//! is read. A tile of neighbouring pixels shares each tap's weights, and its sums are
+//! so many chains that the multipliers never wait for one of them.
 
-use super::padded::pad;
 use super::{Filters, Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
+use crate::gemm::Panels;
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::{Simd, relu};
 
+/// Pixels of the largest tile.
+const TILE: usize = 8;
+
 #[derive(Clone, Debug)]
 pub(super) struct Depthwise {
     shape: ConvShape,
-    /// `tap x channels`.
+    /// Floats in a vector.
+    lanes: usize,
+    /// `block x tap x lanes`, zeros where the last block has no channel.
     weights: Buffer,
-    /// Offset of each tap from the window's first one, in the padded image.
+    /// Offset of each tap from the window's first one, in the padded image of a block.
     taps: Vec<usize>,
 }
 
 impl Depthwise {
-    pub fn new(shape: ConvShape, filters: Filters<'_>) -> Self {
+    pub fn new(isa: Isa, shape: ConvShape, filters: Filters<'_>) -> Self {
         let [kh, kw] = shape.window.kernel;
         let [dh, dw] = shape.window.dilation;
-        let channels = shape.input.channels;
-        let row = padded_size(shape.input, shape.window.padding)[1] * channels;
+        let panels = Panels::new(isa, shape.input.channels);
+        let lanes = panels.lanes;
+        let row = padded_size(shape.input, shape.window.padding)[1] * lanes;
         let mut depthwise = Self {
             shape,
-            weights: Buffer::zeroed(filters.len()),
+            lanes,
+            weights: Buffer::zeroed(kh * kw * panels.padded()),
             taps: (0..kh * kw)
-                .map(|t| t / kw * dh * row + t % kw * dw * channels)
+                .map(|t| t / kw * dh * row + t % kw * dw * lanes)
                 .collect(),
         };
         depthwise.pack(filters);
@@ -34,17 +46,20 @@ impl Depthwise {
     }
 
     pub fn pack(&mut self, filters: Filters<'_>) {
-        let rows = self.weights.chunks_exact_mut(self.shape.input.channels);
-        for (t, to) in rows.enumerate() {
-            for (c, to) in to.iter_mut().enumerate() {
-                *to = filters.weights[filters.place(&self.shape, c, 0, t).0];
+        let blocks = self.weights.chunks_exact_mut(self.taps.len() * self.lanes);
+        for (block, to) in blocks.enumerate() {
+            let first = block * self.lanes;
+            for (t, to) in to.chunks_exact_mut(self.lanes).enumerate() {
+                for (c, to) in (first..self.shape.input.channels).zip(to) {
+                    *to = filters.weights[filters.place(&self.shape, c, 0, t).0];
+                }
             }
         }
     }
 
     pub fn scratch_len(&self) -> usize {
         let [height, width] = padded_size(self.shape.input, self.shape.window.padding);
-        height * width * self.shape.input.channels
+        height * width * self.lanes
     }
 
     /// Parts are rows of the output.
@@ -63,12 +78,9 @@ impl Depthwise {
         scratch: &mut [f32],
     ) {
         let (in_len, output) = (self.shape.input.len(), self.shape.output());
-        let padded = &mut scratch[..self.scratch_len()];
         let rows = part.of(output.height, 1);
         let row_len = output.width * output.channels;
         for image in 0..images {
-            let x = &x[image * in_len..][..in_len];
-            pad(self.shape.input, self.shape.window.padding, x, padded);
             let at = image * output.len() + rows.start * row_len;
             // SAFETY: the part's rows of this image lie inside the output and
             // are ours alone.
@@ -81,7 +93,8 @@ impl Depthwise {
             isa.dispatch(Run {
                 depthwise: self,
                 first_row: rows.start,
-                x: padded,
+                x: &x[image * in_len..][..in_len],
+                padded: &mut scratch[..self.scratch_len()],
                 epilogue,
                 y,
             });
@@ -93,6 +106,7 @@ struct Run<'a> {
     depthwise: &'a Depthwise,
     first_row: usize,
     x: &'a [f32],
+    padded: &'a mut [f32],
     epilogue: RawEpilogue,
     y: &'a mut [f32],
 }
@@ -101,43 +115,125 @@ impl Kernel for Run<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: Simd>(mut self, s: S) {
+        assert_eq!(self.depthwise.lanes, S::LANES);
+        self.padded.fill(0.0);
+        for first in (0..self.depthwise.shape.input.channels).step_by(S::LANES) {
+            self.copy(s, first);
+            self.block(s, first);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// The channels of a block, with what is left of the zeros around them.
+    #[inline(always)]
+    fn copy<S: Simd>(&mut self, s: S, first: usize) {
+        let shape = self.depthwise.shape;
+        let (input, padding) = (shape.input, shape.window.padding);
+        let width = padded_size(input, padding)[1];
+        let n = S::LANES.min(input.channels - first);
+        let rows = self.x.chunks_exact(input.width * input.channels);
+        for (row, x) in rows.enumerate() {
+            let at = ((padding.top + row) * width + padding.left) * S::LANES;
+            let to = self.padded[at..].chunks_exact_mut(S::LANES);
+            for (x, to) in x.chunks_exact(input.channels).zip(to) {
+                s.write(to, s.read_partial(&x[first..first + n]));
+            }
+        }
+    }
+
+    /// All rows of the output, for the channels of a block.
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, s: S, first: usize) {
         let d = self.depthwise;
         let (output, window) = (d.shape.output(), d.shape.window);
-        let channels = output.channels;
-        let row = padded_size(d.shape.input, window.padding)[1] * channels;
-        for (pixel, y) in self.y.chunks_exact_mut(channels).enumerate() {
-            let (oy, ox) = (self.first_row + pixel / output.width, pixel % output.width);
-            let first = oy * window.stride[0] * row + ox * window.stride[1] * channels;
-            let mut c = 0;
-            while c < channels {
-                let n = S::LANES.min(channels - c);
-                // SAFETY: a pixel's taps lie inside the padded image because
-                // the window fits; bias and residual were checked by the
-                // caller; at most `channels - c` floats are touched.
-                unsafe {
-                    let mut sum = s.zero();
-                    for (t, &tap) in d.taps.iter().enumerate() {
-                        debug_assert!(first + tap + c + n <= self.x.len());
-                        let x = s.load_partial(self.x.as_ptr().add(first + tap + c), n);
-                        let w = s.load_partial(d.weights.as_ptr().add(t * channels + c), n);
-                        sum = s.mul_add(x, w, sum);
-                    }
-                    let e = &self.epilogue;
-                    if !e.bias.is_null() {
-                        sum = s.add(sum, s.load_partial(e.bias.add(c), n));
-                    }
-                    if !e.residual.is_null() {
-                        let r = e.residual.add(pixel * channels + c);
-                        sum = s.add(sum, s.load_partial(r, n));
-                    }
-                    if e.relu {
-                        sum = relu(s, sum);
-                    }
-                    s.store_partial(y.as_mut_ptr().add(c), n, sum);
+        let row = padded_size(d.shape.input, window.padding)[1] * S::LANES;
+        let step = window.stride[1] * S::LANES;
+        let weights = &d.weights[first * d.taps.len()..][..d.taps.len() * S::LANES];
+        let tiles = output.width.div_ceil(TILE);
+        let rows = self.y.len() / (output.width * output.channels);
+        let epilogue = self.epilogue;
+        for oy in 0..rows {
+            let x = (self.first_row + oy) * window.stride[0] * row;
+            // Tiles of about one size: a small one would wait for its sums.
+            for part in 0..tiles {
+                let [from, to] = [part, part + 1].map(|t| t * output.width / tiles);
+                let x = &self.padded[x + from * step..];
+                let last = d.taps[d.taps.len() - 1] + (to - from - 1) * step;
+                assert!(last + S::LANES <= x.len());
+                let at = (oy * output.width + from) * output.channels + first;
+                let place = Place {
+                    taps: &d.taps,
+                    weights,
+                    x,
+                    step,
+                    channels: output.channels,
+                    first,
+                    at,
+                };
+                match to - from {
+                    1 => tile::<S, 1>(s, &place, epilogue, self.y),
+                    2 => tile::<S, 2>(s, &place, epilogue, self.y),
+                    3 => tile::<S, 3>(s, &place, epilogue, self.y),
+                    4 => tile::<S, 4>(s, &place, epilogue, self.y),
+                    5 => tile::<S, 5>(s, &place, epilogue, self.y),
+                    6 => tile::<S, 6>(s, &place, epilogue, self.y),
+                    7 => tile::<S, 7>(s, &place, epilogue, self.y),
+                    _ => tile::<S, TILE>(s, &place, epilogue, self.y),
                 }
-                c += S::LANES;
             }
+        }
+    }
+}
+
+/// A tile: neighbouring pixels of one row, one vector of channels.
+struct Place<'a> {
+    taps: &'a [usize],
+    /// `tap x lanes`.
+    weights: &'a [f32],
+    /// From the first pixel's first tap on.
+    x: &'a [f32],
+    /// Floats from a pixel's window to the next one's.
+    step: usize,
+    /// Of the output.
+    channels: usize,
+    /// Channel of the first lane.
+    first: usize,
+    /// The first pixel's element of the output.
+    at: usize,
+}
+
+/// `T` pixels.
+#[inline(always)]
+fn tile<S: Simd, const T: usize>(s: S, place: &Place<'_>, epilogue: RawEpilogue, y: &mut [f32]) {
+    let n = S::LANES.min(place.channels - place.first);
+    assert!(place.at + (T - 1) * place.channels + n <= y.len());
+    assert_eq!(place.weights.len(), place.taps.len() * S::LANES);
+    // SAFETY: the last pixel's last tap lies inside the padded image, as the caller has
+    // checked, and all others before it; the outputs and the weights were checked
+    // above; bias and residual are as long as the channels and the outputs.
+    unsafe {
+        let mut sums = [s.zero(); T];
+        for (t, &tap) in place.taps.iter().enumerate() {
+            let w = s.load(place.weights.as_ptr().add(t * S::LANES));
+            let x = place.x.as_ptr().add(tap);
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = s.mul_add(s.load(x.add(i * place.step)), w, *sum);
+            }
+        }
+        for (i, mut sum) in sums.into_iter().enumerate() {
+            let at = place.at + i * place.channels;
+            if !epilogue.bias.is_null() {
+                sum = s.add(sum, s.load_partial(epilogue.bias.add(place.first), n));
+            }
+            if !epilogue.residual.is_null() {
+                sum = s.add(sum, s.load_partial(epilogue.residual.add(at), n));
+            }
+            if epilogue.relu {
+                sum = relu(s, sum);
+            }
+            s.store_partial(y.as_mut_ptr().add(at), n, sum);
         }
     }
 }
