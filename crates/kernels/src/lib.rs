@@ -24,6 +24,7 @@
 //! assert_eq!(noisy, again);
 //! ```
 
+pub mod attention;
 pub mod averaged_relu;
 pub mod backward;
 pub mod buffer;

@@ -103,7 +103,7 @@ fn turn(x: &[f32], rows: usize, columns: usize, y: &mut [f32]) {
 }
 
 /// The second factor in panels; see [`Panels::pack`].
-fn pack(panels: &Panels, depth: usize, b: Matrix<'_>, packed: &mut [f32]) {
+pub(crate) fn pack(panels: &Panels, depth: usize, b: Matrix<'_>, packed: &mut [f32]) {
     let n = panels.n;
     let mut rest = packed;
     for p in 0..panels.count() {

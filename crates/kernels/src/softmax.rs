@@ -33,39 +33,43 @@ struct Forward<'a> {
     y: &'a mut [f32],
 }
 
-/// The largest of a row; a row with a value that is no number may give any.
+/// `x_i <- e^(scale x_i + biases_i - top)`, `top` being the largest of these sums; returns
+/// the sum of the exponentials. Of each bias the values from `at` on are meant.
 #[inline(always)]
-pub(crate) fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
-    let mut top = s.splat(x[0]);
-    let (full, rest) = x.split_at(x.len() - x.len() % S::LANES);
-    for x in full.chunks_exact(S::LANES) {
-        top = s.max(top, s.read(x));
+pub(crate) fn weigh<S: Simd>(s: S, scale: f32, biases: &[&[f32]], at: usize, x: &mut [f32]) -> f32 {
+    let full = x.len() - x.len() % S::LANES;
+    let (vectors, rest) = x.split_at_mut(full);
+    let (factor, mut top) = (s.splat(scale), s.splat(f32::MIN));
+    for (i, x) in vectors.chunks_exact_mut(S::LANES).enumerate() {
+        let mut y = s.mul(s.read(x), factor);
+        for bias in biases {
+            y = s.add(y, s.read(&bias[at + i * S::LANES..]));
+        }
+        top = s.max(top, y);
+        s.write(x, y);
+    }
+    for (i, x) in rest.iter_mut().enumerate() {
+        *x *= scale;
+        for bias in biases {
+            *x += bias[at + full + i];
+        }
     }
     let mut lanes = [f32::MIN; 16];
     s.write(&mut lanes[..S::LANES], top);
-    let lanes = lanes[..S::LANES].iter().chain(rest);
-    lanes.fold(f32::NEG_INFINITY, |a, &b| a.max(b))
-}
-
-/// `x_i <- e^(x_i - top)`; returns the sum.
-#[inline(always)]
-pub(crate) fn exponentials<S: Simd>(s: S, top: f32, x: &[f32], y: &mut [f32]) -> f32 {
-    let top = s.splat(top);
+    // A row with a value that is no number may have any.
+    let lanes = lanes[..S::LANES].iter().chain(&*rest);
+    let top = s.splat(lanes.fold(f32::NEG_INFINITY, |a, &b| a.max(b)));
     let mut sum = s.zero();
-    let full = x.len() - x.len() % S::LANES;
-    for (x, y) in x[..full]
-        .chunks_exact(S::LANES)
-        .zip(y[..full].chunks_exact_mut(S::LANES))
-    {
+    for x in vectors.chunks_exact_mut(S::LANES) {
         let e = exp(s, s.sub(s.read(x), top));
         sum = s.add(sum, e);
-        s.write(y, e);
+        s.write(x, e);
     }
     let mut sum = s.sum(sum);
-    if full < x.len() {
-        let y = &mut y[full..x.len()];
-        s.write_partial(y, exp(s, s.sub(s.read_partial(&x[full..]), top)));
-        y.iter().for_each(|y| sum += y);
+    if !rest.is_empty() {
+        let e = exp(s, s.sub(s.read_partial(rest), top));
+        s.write_partial(rest, e);
+        rest.iter().for_each(|e| sum += e);
     }
     sum
 }
@@ -77,7 +81,8 @@ impl Kernel for Forward<'_> {
     fn run<S: Simd>(self, s: S) {
         let rows = self.x.chunks_exact(self.channels);
         for (x, y) in rows.zip(self.y.chunks_exact_mut(self.channels)) {
-            let sum = exponentials(s, largest(s, x), x, y);
+            y.copy_from_slice(x);
+            let sum = weigh(s, 1.0, &[], 0, y);
             let factor = s.splat(1.0 / sum);
             for y in y.chunks_mut(S::LANES) {
                 let product = s.mul(s.read_partial(y), factor);

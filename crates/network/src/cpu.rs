@@ -1,5 +1,6 @@
 //! The verbs on the CPU, by the kernels of this workspace.
 
+mod attention;
 mod constants;
 mod folded;
 mod inference;

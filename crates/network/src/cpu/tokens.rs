@@ -8,6 +8,7 @@ use kernels::layer_norm::LayerNorm;
 use kernels::matmul::{Matrix, Product};
 use kernels::softmax;
 
+use super::attention::Heads;
 use crate::activation::Activation;
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
@@ -26,6 +27,8 @@ pub(super) enum Token {
     Softmax(usize),
     Rearrange(Runs),
     Gelu(Form),
+    /// Of several nodes, by the one that ends it.
+    Attention(Heads),
 }
 
 impl Token {
@@ -74,6 +77,7 @@ impl Token {
                 let lengths = both.map(|p| p.scratch_len(isa));
                 lengths.max().unwrap_or(0)
             }
+            Self::Attention(heads) => heads.scratch_len(isa),
             _ => 0,
         }
     }
@@ -105,6 +109,7 @@ impl Token {
                 }
             }
             Self::Gelu(form) => gelu::gelu(isa, *form, x, y),
+            Self::Attention(heads) => heads.forward(isa, inputs, y, scratch),
         }
     }
 
@@ -144,6 +149,7 @@ impl Token {
                 }
             }
             Self::Gelu(form) => gelu::gelu_gradient(isa, *form, inputs[0], dy, dx),
+            Self::Attention(_) => unreachable!("pulled back to all inputs at once"),
         }
     }
 }

@@ -7,6 +7,7 @@ use kernels::isa::Isa;
 use super::plan::{Plan, Source, Step, Work};
 use super::sections;
 use crate::activation::Activation;
+use crate::cpu::attention::{self, Attention};
 use crate::cpu::constants::{self, plain_add};
 use crate::cpu::tokens::Token;
 use crate::fold::{Factors, single};
@@ -24,6 +25,8 @@ struct Chain {
     factors: Option<Factors>,
     residual: Option<NodeId>,
     relu: bool,
+    /// The root ends one.
+    attention: Option<Attention>,
 }
 
 /// Compiles a graph.
@@ -50,13 +53,18 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
                 None => (&sources[..], None),
             };
             Step {
-                root: chain.root,
                 work: work(isa, graph, parameters, chain),
                 inputs: inputs.to_vec(),
+                lengths: reads_of_root(graph, chain)
+                    .map(|id| graph.shape(id).len())
+                    .collect(),
                 residual,
                 relu: chain.relu,
                 output,
-                shapes: [graph.input_of(chain.root), graph.shape(chain.last)],
+                shapes: [
+                    graph.shape(first_read(graph, chain)),
+                    graph.shape(chain.last),
+                ],
             }
         })
         .collect();
@@ -102,6 +110,10 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
     }
     let constant = graph.constants();
     let mut taken = constant.clone();
+    let mut attention = attention::find(graph);
+    for absorbed in attention.iter().flatten().flat_map(|a| &a.absorbed) {
+        taken[*absorbed] = true;
+    }
     let mut chains = Vec::new();
     for id in 1..nodes.len() {
         if taken[id] || renames(graph, id) {
@@ -113,6 +125,7 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
             factors: Factors::of(graph, parameters, id),
             residual: None,
             relu: nodes[id].op == Op::RELU,
+            attention: attention[id].take(),
         };
         let linear = matches!(nodes[id].op, Op::Conv { .. } | Op::Linear { .. });
         let absorbs = linear || chain.factors.is_some();
@@ -153,8 +166,22 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
 
 /// What a chain reads: the root's inputs, then the residual.
 fn reads(graph: &Graph, chain: &Chain) -> impl Iterator<Item = NodeId> {
-    let inputs = graph.nodes()[chain.root].inputs.clone();
-    inputs.into_iter().chain(chain.residual)
+    reads_of_root(graph, chain).chain(chain.residual)
+}
+
+/// The first of these: what a chain transforms.
+fn first_read(graph: &Graph, chain: &Chain) -> NodeId {
+    let mut read = reads_of_root(graph, chain);
+    read.next().expect("only constants read nothing")
+}
+
+/// What the root of a chain reads.
+fn reads_of_root(graph: &Graph, chain: &Chain) -> impl Iterator<Item = NodeId> {
+    let inputs = match &chain.attention {
+        Some(attention) => &attention.inputs,
+        None => &graph.nodes()[chain.root].inputs,
+    };
+    inputs.clone().into_iter()
 }
 
 /// What the root of a chain computes, its factors folded in.
@@ -162,6 +189,12 @@ fn work(isa: Isa, graph: &Graph, parameters: &Parameters, chain: &Chain) -> Work
     let node = &graph.nodes()[chain.root];
     let (input, output) = (graph.input_of(chain.root), graph.shape(chain.root));
     let range = graph.parameters_of(chain.root);
+    if let Some(attention) = &chain.attention {
+        return Work::Token {
+            token: Token::Attention(attention.heads(graph)),
+            parameters: vec![],
+        };
+    }
     match &node.op {
         op @ (Op::Conv { bias, .. } | Op::Linear { bias, .. }) => {
             let shape = op.conv_shape(input).unwrap_or(ConvShape {

@@ -55,10 +55,10 @@ pub(super) enum Work {
 
 #[derive(Debug)]
 pub(super) struct Step {
-    /// The node whose inputs are read.
-    pub root: NodeId,
     pub work: Work,
     pub inputs: Vec<Source>,
+    /// Floats an image of each.
+    pub lengths: Vec<usize>,
     pub residual: Option<Source>,
     pub relu: bool,
     /// Slot that is written.

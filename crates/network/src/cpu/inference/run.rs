@@ -141,11 +141,8 @@ impl Runner<'_> {
 impl Runner<'_> {
     /// All inputs of a step.
     fn inputs<'v>(&self, step: &Step, values: &'v Values<'_>) -> Vec<&'v [f32]> {
-        let graph = &self.plan.graph;
-        let nodes = graph.nodes()[step.root].inputs.iter();
-        nodes
-            .zip(&step.inputs)
-            .map(|(&node, &source)| values.get(source, graph.shape(node).len()))
+        let read = step.inputs.iter().zip(&step.lengths);
+        read.map(|(&source, &len)| values.get(source, len))
             .collect()
     }
 }

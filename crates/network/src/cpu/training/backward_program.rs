@@ -200,7 +200,7 @@ fn needed(graph: &Graph, plan: &Plan, wanted: Wanted) -> Vec<bool> {
                     let mut parameters = graph.parameters_of(*norm);
                     parameters.any(|p| graph.parameters()[p].role.trainable())
                 }
-                Unit::Other => sums(graph, plan, id),
+                Unit::Other | Unit::Attention(_) => sums(graph, plan, id),
                 _ => false,
             };
         needed[id] |= own || inputs(graph, id, unit).iter().any(|&input| needed[input]);
@@ -211,7 +211,8 @@ fn needed(graph: &Graph, plan: &Plan, wanted: Wanted) -> Vec<bool> {
 /// Whether a node has parameters, or reads constants, whose gradients are summed up.
 fn sums(graph: &Graph, plan: &Plan, id: NodeId) -> bool {
     let constant = |&&input: &&NodeId| matches!(plan.units[input], Unit::Constant);
-    let mut read = graph.nodes()[id].inputs.iter().filter(constant);
+    let read = inputs(graph, id, &plan.units[id]);
+    let mut read = read.iter().filter(constant);
     plan.sums[id] > 0 || read.any(|&input| plan.sums[input] > 0)
 }
 
@@ -363,7 +364,7 @@ impl Compiler<'_> {
                     self.states[*input] = State::Owned(dx);
                 }
             }
-            Unit::Other => {
+            Unit::Other | Unit::Attention(_) => {
                 let dy = gradient(self.states[id]);
                 let inputs = inputs
                     .iter()

@@ -342,7 +342,7 @@ impl Forward<'_> {
                 let x = reader.kept(*source);
                 norm::apply(self.training.isa, factors, x, residual, *relu, y);
             }
-            Unit::Other => {
+            Unit::Other | Unit::Attention(_) => {
                 let inputs = reader.all(&inputs(self.graph, id, unit), values);
                 self.other(id, &inputs, y, conv);
             }

@@ -76,7 +76,7 @@ fn needed(graph: &Graph, plan: &Plan) -> Vec<bool> {
     needed[graph.output()] = true;
     for (id, unit) in plan.units.iter().enumerate() {
         match unit {
-            Unit::Other if reads_values(&graph.nodes()[id].op) => {
+            Unit::Other | Unit::Attention(_) if reads_values(&graph.nodes()[id].op) => {
                 for input in inputs(graph, id, unit) {
                     if let Some(stored) = stored(plan, input) {
                         needed[stored] = true;

@@ -12,6 +12,7 @@ use std::ops::Range;
 use kernels::geometry::{ConvShape, Shape, Window};
 
 use crate::activation::Activation;
+use crate::cpu::attention::{self, Attention};
 use crate::cpu::constants::{learned, plain_add};
 use crate::cpu::tokens::Token;
 use crate::graph::{Graph, NodeId};
@@ -54,6 +55,8 @@ pub(super) enum Unit {
     Apply(Apply),
     /// Any other operator, as the graph has it.
     Other,
+    /// The nodes of attention, in the place of the last one.
+    Attention(Attention),
     /// The same value for every image.
     Constant,
     /// Part of the unit of a later node.
@@ -120,8 +123,9 @@ impl Plan {
                 }) => Some((*norm, id)),
                 _ => None,
             });
-        let token = |id: NodeId| match units[id] {
+        let token = |id: NodeId| match &units[id] {
             Unit::Other => Token::of(graph, id),
+            Unit::Attention(attention) => Some(Token::Attention(attention.heads(graph))),
             _ => None,
         };
         let learned = learned(graph);
@@ -183,6 +187,7 @@ pub(super) fn inputs(graph: &Graph, id: NodeId, unit: &Unit) -> Vec<NodeId> {
             .chain(apply.residual)
             .collect(),
         Unit::Other => graph.nodes()[id].inputs.clone(),
+        Unit::Attention(attention) => attention.inputs.clone(),
     }
 }
 
@@ -201,6 +206,13 @@ fn fuse(graph: &Graph) -> Vec<Unit> {
     };
     let constant = graph.constants();
     let mut units: Vec<Option<Unit>> = vec![None; nodes.len()];
+    for (id, attention) in attention::find(graph).into_iter().enumerate() {
+        if let Some(attention) = attention {
+            let absorbed = attention.absorbed.iter();
+            absorbed.for_each(|&id| units[id] = Some(Unit::Fused));
+            units[id] = Some(Unit::Attention(attention));
+        }
+    }
     for (id, node) in nodes.iter().enumerate() {
         if units[id].is_some() {
             continue;

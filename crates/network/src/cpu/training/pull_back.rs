@@ -19,6 +19,7 @@ use super::stage::Stage;
 use super::tape::{CpuTape, Share};
 use super::{Training, other, packed_of};
 use crate::collective::NormSharing;
+use crate::cpu::attention::Heads;
 use crate::cpu::tokens::Token;
 use crate::device_error::DeviceError;
 use crate::graph::{Graph, NodeId};
@@ -497,7 +498,10 @@ impl Runner<'_, '_> {
                 dy,
                 ref inputs,
                 parameters,
-            } => self.other(id, dy, inputs, parameters),
+            } => match &self.reader.plan.tokens[id] {
+                Some(Token::Attention(heads)) => self.attention(id, heads, dy, inputs, parameters),
+                _ => self.other(id, dy, inputs, parameters),
+            },
         }
     }
 
@@ -726,6 +730,55 @@ impl Runner<'_, '_> {
         }
         (self.scratch.values, self.scratch.conv) = (values, scratch);
         (self.scratch.own, self.work.others) = (own, others);
+    }
+
+    /// Adds to the gradients of all inputs of attention at once: each needs the weights.
+    fn attention(
+        mut self,
+        id: NodeId,
+        heads: &Heads,
+        dy: Gradient,
+        targets: &[Option<BufferId>],
+        parameters: bool,
+    ) {
+        let reader = self.reader;
+        self.prepare(id, dy);
+        let sources = inputs(self.pull_back.graph, id, &reader.plan.units[id]);
+        let mut values = std::mem::take(&mut self.scratch.values);
+        let mut scratch = std::mem::take(&mut self.scratch.conv);
+        // Of constants the sum over these images.
+        let mut taken: Vec<(Buffer, std::ops::Range<usize>)> = vec![];
+        for (&target, &source) in targets.iter().zip(&sources) {
+            taken.push(match target {
+                Some(to) => (self.take(to), self.range(source, to)),
+                None => {
+                    let others = self.work.others.get(source);
+                    let len = others.filter(|_| parameters).map_or(0, Vec::len);
+                    (Buffer::zeroed(len), 0..len)
+                }
+            });
+        }
+        scratch.reserve(heads.scratch_len(reader.isa));
+        let mut dx: Vec<Option<&mut [f32]>> = (taken.iter_mut())
+            .map(|(buffer, range)| (range.end > 0).then(|| &mut buffer[range.clone()]))
+            .collect();
+        let read = reader.all(&sources, &mut values);
+        let dy = self.gradient(id, dy);
+        heads.pull_back(reader.isa, &read, dy, &mut dx, &mut scratch);
+        for ((&target, &source), (buffer, range)) in targets.iter().zip(&sources).zip(taken) {
+            match target {
+                Some(to) => self.put(to, buffer),
+                None if range.end == 0 => {}
+                None => {
+                    let total = self.work.others[source].iter_mut();
+                    let part = buffer[range].iter();
+                    total
+                        .zip(part)
+                        .for_each(|(total, &x)| *total += f64::from(x));
+                }
+            }
+        }
+        (self.scratch.values, self.scratch.conv) = (values, scratch);
     }
 
     /// Adds to the gradient of input `k` of node `id`.
