@@ -1,6 +1,7 @@
 //! From ONNX to a graph.
 
 mod arrange;
+mod attention;
 mod attributes;
 mod elementwise;
 mod evaluate;
@@ -12,6 +13,7 @@ mod layout;
 mod matrices;
 mod norms;
 mod pooling;
+mod resize;
 mod shapes;
 mod site;
 mod sketch;

@@ -54,6 +54,18 @@ fn assert_computes(name: &str, model: &Model) {
 /// What `tokens.py` makes.
 const TOKENS: [&str; 3] = ["vit", "windows", "mixer"];
 
+/// What `resized.py` makes.
+const RESIZED: [&str; 8] = [
+    "pyramid-script-11",
+    "pyramid-script-20",
+    "pyramid-dynamo",
+    "vit-dynamo-23",
+    "helper-resize",
+    "helper-attention",
+    "helper-groups",
+    "helper-constants",
+];
+
 const MODELS: [&str; 22] = [
     "operators-script",
     "operators-script-11",
@@ -83,6 +95,20 @@ const MODELS: [&str; 22] = [
 fn every_exporters_models_compute_the_same_here() {
     for name in MODELS {
         assert_computes(name, &imported(name).model);
+    }
+}
+
+/// Resizing is a matrix along each dimension, attention as one operator its parts: what is
+/// written is not the node that was read, but computes the same.
+#[test]
+fn images_are_resized_and_the_newest_operators_read() {
+    for name in RESIZED {
+        let model = imported(name).model;
+        assert_computes(name, &model);
+        for fold in [Fold::Keep, Fold::Fold] {
+            let (again, _) = onnx::read(onnx::write(&model, fold), None).unwrap();
+            assert_computes(name, &again);
+        }
     }
 }
 
@@ -387,13 +413,21 @@ fn values_outside_the_models_folder_are_refused() {
     assert!(error.to_string().contains("outside the folder"), "{error}");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+/// Changed files that are read; as many as `HEATSMOOTH_MUTATIONS` says.
+fn cases() -> u32 {
+    let asked = std::env::var("HEATSMOOTH_MUTATIONS").unwrap_or_default();
+    let rounds = asked.split(',').next().and_then(|text| text.parse().ok());
+    rounds.unwrap_or(3000)
+}
 
-    /// Damaged files give errors or other networks, never a panic.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    /// Damaged files give errors or other networks, never a panic; those can be exported
+    /// and imported again.
     #[test]
     fn damaged_models_are_survived(
-        name in prop::sample::select(MODELS.to_vec()),
+        name in prop::sample::select([&MODELS[..], &RESIZED].concat()),
         changes in prop::collection::vec((0.0..1.0f64, any::<u8>()), 1..4),
         keep in 0.9..1.4f64,
     ) {
@@ -403,6 +437,9 @@ proptest! {
             bytes[at] = value;
         }
         bytes.truncate((keep * bytes.len() as f64) as usize);
-        let _ = onnx::read(bytes, None);
+        if let Ok((model, _)) = onnx::read(bytes, None) {
+            let (again, _) = onnx::read(onnx::write(&model, Fold::Keep), None).unwrap();
+            prop_assert_eq!(again.graph.classes(), model.graph.classes());
+        }
     }
 }

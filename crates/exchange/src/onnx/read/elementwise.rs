@@ -173,7 +173,7 @@ impl Importer<'_> {
     }
 
     /// Two branches.
-    fn two(
+    pub(super) fn two(
         &mut self,
         op: &str,
         name: &str,
@@ -270,7 +270,7 @@ impl Importer<'_> {
     }
 
     /// A branch and a constant; `first` if the constant stands first.
-    fn with_constant(
+    pub(super) fn with_constant(
         &mut self,
         op: &str,
         name: &str,

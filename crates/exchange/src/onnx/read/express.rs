@@ -89,6 +89,8 @@ impl<'a> Importer<'a> {
             "Gather" => self.gather(site)?,
             "Expand" => self.expand(site)?,
             "Pad" => self.pad(site)?,
+            "Resize" | "Upsample" => self.resize(op, site)?,
+            "Attention" => self.attention(site)?,
             "Concat" => self.concat(site)?,
             "Shape" => return self.shape(site),
             "Identity" | "Dropout" => site.activation(0)?.clone(),

@@ -210,10 +210,11 @@ impl Importer<'_> {
         let mut x = site.activation(0)?.clone();
         let name = layer_name(site, 1);
         let rank = x.view.dims.len();
-        if rank < 2 || !x.view.batch_first(self.batch) {
+        if rank < 2 || (rank > 2 && !x.view.batch_first(self.batch)) {
             return Err(format!("wants the channels first, got {:?}", self.sizes(&x)).into());
         }
-        if rank == 2 {
+        // Tokens of all images may stand in one dimension.
+        if rank == 2 && x.view.batch_first(self.batch) {
             let node = self.vector(&name, &x)?;
             x = self.as_vector(node);
         } else {

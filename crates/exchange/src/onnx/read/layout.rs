@@ -55,12 +55,24 @@ impl Importer<'_> {
                 target_shape(&sizes, axes.ok_or("no constant shape")?, zeros)?
             }
         };
-        if let Some(view) = x.view.reshaped(&wanted) {
+        let x = x.clone();
+        self.seen_as(&site.name, &x, &wanted)
+    }
+
+    /// The same elements in dimensions of other sizes; a copy where they cannot be seen so.
+    pub(super) fn seen_as(
+        &mut self,
+        name: &str,
+        x: &Activation,
+        wanted: &[usize],
+    ) -> Result<Activation, Refusal> {
+        if let Some(view) = x.view.reshaped(wanted) {
             let node = x.node;
             return Ok(Activation { node, view });
         }
-        let x = self.row_major(&format!("{}.row_major", site.name), x)?;
-        let view = x.view.reshaped(&wanted);
+        let sizes = self.sizes(x);
+        let x = self.row_major(&format!("{name}.row_major"), x)?;
+        let view = x.view.reshaped(wanted);
         let view = view.ok_or_else(|| format!("cannot make {wanted:?} of {sizes:?}"))?;
         Ok(Activation { view, ..x })
     }
@@ -109,11 +121,11 @@ impl Importer<'_> {
         if list.windows(2).any(|pair| pair[0] + step != pair[1]) {
             return Err("picks elements in no order".into());
         }
-        let mut x = self.cut(&site.name, &x, along, (list[0], list.len(), step))?;
-        if indices.shape.is_empty() {
-            x.view.dims.remove(along);
-        }
-        Ok(x)
+        let shape = indices.shape.clone();
+        let x = self.cut(&site.name, &x, along, (list[0], list.len(), step))?;
+        // The places' own dimensions stand where that one was.
+        let wanted = [&sizes[..along], &shape, &sizes[along + 1..]].concat();
+        self.seen_as(&site.name, &x, &wanted)
     }
 
     /// Part of a dimension: first element, number, distance.

@@ -37,7 +37,7 @@ impl Importer<'_> {
     }
 
     /// A factor; a constant becomes a value of the network's own.
-    fn factor(&mut self, site: &Site<'_>, index: usize) -> Result<Activation, Refusal> {
+    pub(super) fn factor(&mut self, site: &Site<'_>, index: usize) -> Result<Activation, Refusal> {
         match site.inputs.get(index) {
             Some(Some(Value::Activation(x))) => Ok(x.clone()),
             Some(Some(Value::Constant(constant))) => {
@@ -87,7 +87,7 @@ impl Importer<'_> {
     }
 
     /// Matrices of the same leading dimensions.
-    fn multiply(
+    pub(super) fn multiply(
         &mut self,
         name: &str,
         a: &Activation,

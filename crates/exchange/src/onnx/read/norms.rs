@@ -126,7 +126,18 @@ impl Importer<'_> {
         if merged && sizes[along + 1..].iter().any(|&size| size > 1) {
             return Err("takes several dimensions together".into());
         }
+        self.softmax_along(&site.name, &x, along)
+    }
+
+    /// Softmax along one dimension.
+    pub(super) fn softmax_along(
+        &mut self,
+        name: &str,
+        x: &Activation,
+        along: usize,
+    ) -> Result<Activation, Refusal> {
         // That dimension last, and back.
+        let rank = x.view.dims.len();
         let mut order: Vec<usize> = (0..rank).collect();
         order.push(along);
         order.remove(along);
@@ -134,10 +145,8 @@ impl Importer<'_> {
             node: x.node,
             view: x.view.permuted(&order),
         };
-        let turned = self.channels_last(&site.name, &turned, 1)?;
-        let node = self
-            .sketch
-            .layer(&site.name, Op::Softmax, turned.node, vec![])?;
+        let turned = self.channels_last(name, &turned, 1)?;
+        let node = self.sketch.layer(name, Op::Softmax, turned.node, vec![])?;
         let mut view = turned.view;
         let channels = view.dims.pop().unwrap_or_default();
         view.dims.insert(along, channels);

@@ -3,6 +3,7 @@
 /// Operators that can be imported.
 pub const SUPPORTED: &[&str] = &[
     "Add",
+    "Attention",
     "AveragePool",
     "BatchNormalization",
     "Cast",
@@ -47,6 +48,7 @@ pub const SUPPORTED: &[&str] = &[
     "ReduceSum",
     "Relu",
     "Reshape",
+    "Resize",
     "Shape",
     "Sigmoid",
     "Slice",
@@ -61,4 +63,5 @@ pub const SUPPORTED: &[&str] = &[
     "Tile (of constants)",
     "Transpose",
     "Unsqueeze",
+    "Upsample",
 ];
