@@ -9,14 +9,14 @@
 //! channels: the copy adds the padding, and a pixel's values then sit on one
 //! cache line whatever the number of channels.
 
-use super::tile::{self, BLOCK, COLUMNS, WIDE_COLUMNS, Walk};
+use super::tile::{self, BLOCK, COLUMNS, NEAR_COLUMNS, WIDE_COLUMNS, Walk};
 use super::weight::Accumulate;
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 
 /// Pixels that a register tile should see between its load and its store.
-const PIXELS: usize = 128;
+const PIXELS: usize = 192;
 
 /// A plan for the weight gradient of one convolution.
 #[derive(Clone, Debug)]
@@ -191,6 +191,64 @@ impl Direct {
     }
 }
 
+impl Direct {
+    /// One block of inputs against all blocks of outputs, whose planes are so far apart
+    /// in `dy`.
+    #[inline(always)]
+    fn tiles<S: Simd>(
+        &self,
+        simd: S,
+        walk: &Walk,
+        x: &[f32],
+        (dy, dy_plane): (&[f32], usize),
+        sums: &mut [f32],
+        fresh: bool,
+    ) {
+        let blocks = sums.chunks_exact_mut(self.columns.len() * BLOCK);
+        for (out_block, sums) in blocks.enumerate() {
+            let dy = &dy[out_block * dy_plane..];
+            if const { tile::is_wide::<S>() } {
+                let tiles = sums.chunks_exact_mut(WIDE_COLUMNS * BLOCK);
+                for (columns, tile) in self.columns.as_chunks().0.iter().zip(tiles) {
+                    walk.tile::<S, WIDE_COLUMNS, 1>(simd, x, columns, dy, tile, fresh);
+                }
+            } else {
+                let tiles = sums.chunks_exact_mut(COLUMNS * BLOCK);
+                for (columns, tile) in self.columns.as_chunks().0.iter().zip(tiles) {
+                    walk.tile::<S, COLUMNS, 2>(simd, x, columns, dy, tile, fresh);
+                }
+            }
+        }
+    }
+
+    /// The same for a whole block of inputs and wide vectors: the columns of a tap lie
+    /// beside each other, and two blocks of outputs share their broadcasts.
+    #[inline(always)]
+    fn near_tiles<S: Simd>(
+        &self,
+        simd: S,
+        walk: &Walk,
+        x: &[f32],
+        (dy, dy_plane): (&[f32], usize),
+        sums: &mut [f32],
+        fresh: bool,
+    ) {
+        let width = self.columns.len() * BLOCK;
+        for (pair, sums) in sums.chunks_mut(2 * width).enumerate() {
+            let dy = (&dy[2 * pair * dy_plane..], dy_plane);
+            let both = sums.len() > width;
+            for (i, columns) in self.columns.chunks_exact(NEAR_COLUMNS).enumerate() {
+                let sums = (&mut sums[i * NEAR_COLUMNS * BLOCK..], width);
+                if both {
+                    walk.wide::<S, NEAR_COLUMNS, 2>(simd, x, columns[0], dy, sums, fresh);
+                } else {
+                    walk.wide::<S, NEAR_COLUMNS, 1>(simd, x, columns[0], dy, sums, fresh);
+                }
+            }
+        }
+    }
+}
+
 impl Kernel for Accumulate<'_, Direct> {
     type Output = ();
 
@@ -224,24 +282,15 @@ impl Kernel for Accumulate<'_, Direct> {
                 };
                 walk.merge_rows();
                 let width = plan.columns.len() * BLOCK;
-                let mut tiles = pass.accumulator.chunks_exact_mut(width);
-                for in_block in 0..plan.shape.groups * plan.in_blocks {
+                let blocks = pass.accumulator.chunks_exact_mut(plan.out_blocks * width);
+                for (in_block, sums) in blocks.enumerate() {
                     let x = &packed_x[in_block * images * plan.plane()..];
                     let group = in_block / plan.in_blocks;
-                    for out_block in 0..plan.out_blocks {
-                        let dy = &dy[(group * plan.out_blocks + out_block) * dy_plane..];
-                        let sums = tiles.next().expect("sums for every two blocks");
-                        if const { tile::is_wide::<S>() } {
-                            let tiles = sums.chunks_exact_mut(WIDE_COLUMNS * BLOCK);
-                            for (columns, tile) in plan.columns.as_chunks().0.iter().zip(tiles) {
-                                walk.tile::<S, WIDE_COLUMNS, 1>(simd, x, columns, dy, tile, fresh);
-                            }
-                        } else {
-                            let tiles = sums.chunks_exact_mut(COLUMNS * BLOCK);
-                            for (columns, tile) in plan.columns.as_chunks().0.iter().zip(tiles) {
-                                walk.tile::<S, COLUMNS, 2>(simd, x, columns, dy, tile, fresh);
-                            }
-                        }
+                    let dy = (&dy[group * plan.out_blocks * dy_plane..], dy_plane);
+                    if const { tile::is_wide::<S>() } && plan.in_block == BLOCK {
+                        plan.near_tiles(simd, &walk, x, dy, sums, fresh);
+                    } else {
+                        plan.tiles(simd, &walk, x, dy, sums, fresh);
                     }
                 }
                 fresh = false;

@@ -9,6 +9,9 @@ pub(super) const BLOCK: usize = 16;
 pub(super) const COLUMNS: usize = 6;
 /// The same of sixteen, one vector each.
 pub(super) const WIDE_COLUMNS: usize = 16;
+/// The same of sixteen where columns lie beside each other: with two vectors each,
+/// sixteen sums for ten loads.
+pub(super) const NEAR_COLUMNS: usize = 8;
 
 /// Whether a vector is a whole block.
 pub(super) const fn is_wide<S: Simd>() -> bool {
@@ -113,6 +116,67 @@ impl Walk {
                         };
                         simd.store(p, sum);
                     }
+                }
+            }
+        }
+    }
+
+    /// Adds one register tile of wide vectors to `sums`: `C` columns that lie beside
+    /// each other, from `column` on, by `V` blocks of outputs. The blocks' planes are
+    /// `plane` floats apart in `dy`, their sums `block` floats apart. Fresh sums are
+    /// overwritten.
+    ///
+    /// With columns at constant distances the addresses of a step need two registers.
+    #[inline(always)]
+    pub fn wide<S: Simd, const C: usize, const V: usize>(
+        &self,
+        simd: S,
+        x: &[f32],
+        column: usize,
+        (dy, plane): (&[f32], usize),
+        (sums, block): (&mut [f32], usize),
+        fresh: bool,
+    ) {
+        assert_eq!(S::LANES, BLOCK);
+        let pixels = self.images * self.rows * self.width;
+        let last_pixel = (self.images - 1) * self.x_image
+            + (self.rows - 1) * self.x_row
+            + (self.width - 1) * self.x_pixel;
+        assert!(last_pixel + column + C <= x.len());
+        assert!((V - 1) * plane + pixels * BLOCK <= dy.len());
+        assert!((V - 1) * block + C * BLOCK <= sums.len());
+        // SAFETY: the assertions above bound every address formed here: `x` by the last
+        // pixel and column, `dy` by the last plane's pixels, `sums` by the last block.
+        unsafe {
+            let mut dy = dy.as_ptr();
+            let mut tile = [[simd.zero(); V]; C];
+            for image in 0..self.images {
+                for row in 0..self.rows {
+                    let start = image * self.x_image + row * self.x_row + column;
+                    let mut x = x.as_ptr().add(start);
+                    for _ in 0..self.width {
+                        let mut d = [simd.zero(); V];
+                        for v in 0..V {
+                            d[v] = simd.load(dy.add(v * plane));
+                        }
+                        for c in 0..C {
+                            let x = simd.broadcast(x.add(c));
+                            for v in 0..V {
+                                tile[c][v] = simd.mul_add(x, d[v], tile[c][v]);
+                            }
+                        }
+                        x = x.wrapping_add(self.x_pixel);
+                        dy = dy.wrapping_add(BLOCK);
+                    }
+                }
+            }
+            for c in 0..C {
+                for v in 0..V {
+                    let p = sums.as_mut_ptr().add(v * block + c * BLOCK);
+                    if !fresh {
+                        tile[c][v] = simd.add(simd.load(p), tile[c][v]);
+                    }
+                    simd.store(p, tile[c][v]);
                 }
             }
         }

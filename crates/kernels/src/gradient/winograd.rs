@@ -14,7 +14,7 @@
 mod outputs;
 mod planes;
 
-use super::tile::{BLOCK, COLUMNS, WIDE_COLUMNS, Walk, is_wide};
+use super::tile::{BLOCK, COLUMNS, NEAR_COLUMNS, WIDE_COLUMNS, Walk, is_wide};
 use super::weight::Accumulate;
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
@@ -36,6 +36,11 @@ const MOST: usize = 64;
 /// Tiles whose input gradient is made together.
 const PULLED: usize = 24;
 const _: () = assert!(PULLED <= MOST_TILES);
+
+/// Floats of sums that the second-level cache does not hold, and tiles of an image that
+/// pay for them.
+const LARGE: usize = 1 << 18;
+const MANY_TILES: usize = 16;
 
 /// `A^T`, with the factors that `G` leaves out.
 const A: [[f64; PATCH]; 3] = {
@@ -63,7 +68,11 @@ impl Winograd {
     pub fn pays(shape: &ConvShape) -> bool {
         let window = &shape.window;
         let (input, output) = (shape.input.channels, shape.out_channels);
-        window.kernel == [3, 3]
+        let tiles = shape.input.height.div_ceil(TILE) * shape.input.width.div_ceil(TILE);
+        // Sums that no cache holds have to be worth their way to memory and back.
+        let worth = POSITIONS * input * output <= LARGE || tiles >= MANY_TILES;
+        worth
+            && window.kernel == [3, 3]
             && window.stride == [1, 1]
             && window.dilation == [1, 1]
             && shape.groups == 1
@@ -214,6 +223,9 @@ impl Kernel for Accumulate<'_, Winograd> {
                 tiles::forward::<S, Four, PATCH, TILE>(simd, &patch, v, v_stride);
                 planes.prefetch(simd, next);
                 planes.transform(simd, *place, t, z);
+                if let Some(pull) = &pull {
+                    pull.prefetch(simd, *place);
+                }
             }
             if let (Some(w), Some(pull)) = (pulled, &mut pull) {
                 for part in (0..count).step_by(PULLED) {
@@ -234,44 +246,56 @@ impl Kernel for Accumulate<'_, Winograd> {
                 x_row: 0,
                 x_pixel: outputs,
             };
-            let sums = pass.accumulator.chunks_exact_mut(outputs * BLOCK);
-            for (i, sums) in sums.enumerate() {
-                let (position, block) = (i / (channels / BLOCK), i % (channels / BLOCK));
+            let sums = pass.accumulator.chunks_exact_mut(outputs * channels);
+            for (position, sums) in sums.enumerate() {
                 let v = &v[position * v_stride..][..count * outputs];
-                let z = &z[position * z_stride + block * count * BLOCK..][..count * BLOCK];
+                let z = &z[position * z_stride..][..count * channels];
                 product(simd, &walk, v, z, sums, pass.fresh && first == 0);
             }
         }
     }
 }
 
-/// Adds `V^T Z` of one position and one block of inputs to `sums`, or
-/// overwrites `fresh` ones.
+/// Adds `V^T Z` of one position to `sums`, or overwrites `fresh` ones.
 #[inline(always)]
 fn product<S: Simd>(simd: S, walk: &Walk, v: &[f32], z: &[f32], sums: &mut [f32], fresh: bool) {
-    let channels = walk.x_pixel;
-    macro_rules! columns {
-        ($n:expr, $vectors:expr, $first:expr) => {{
-            let columns: [usize; $n] = std::array::from_fn(|i| $first + i);
-            let sums = &mut sums[$first * BLOCK..][..$n * BLOCK];
-            walk.tile::<S, { $n }, { $vectors }>(simd, v, &columns, z, sums, fresh);
-        }};
-    }
+    let (outputs, plane) = (walk.x_pixel, walk.width * BLOCK);
+    let block = outputs * BLOCK;
     if const { is_wide::<S>() } {
-        for c in (0..channels).step_by(WIDE_COLUMNS) {
-            columns!(WIDE_COLUMNS, 1, c);
+        for (pair, sums) in sums.chunks_mut(2 * block).enumerate() {
+            let z = (&z[2 * pair * plane..], plane);
+            if sums.len() > block {
+                for c in (0..outputs).step_by(NEAR_COLUMNS) {
+                    let sums = (&mut sums[c * BLOCK..], block);
+                    walk.wide::<S, NEAR_COLUMNS, 2>(simd, v, c, z, sums, fresh);
+                }
+            } else {
+                for c in (0..outputs).step_by(WIDE_COLUMNS) {
+                    let sums = (&mut sums[c * BLOCK..], block);
+                    walk.wide::<S, WIDE_COLUMNS, 1>(simd, v, c, z, sums, fresh);
+                }
+            }
         }
         return;
     }
-    let (mut c, rest) = (0, channels % COLUMNS);
-    while c + COLUMNS <= channels {
-        columns!(COLUMNS, 2, c);
-        c += COLUMNS;
-    }
-    // Channels come in sixteens: 0, 2 or 4 are left.
-    match rest {
-        4 => columns!(4, 2, c),
-        2 => columns!(2, 2, c),
-        _ => {}
+    for (z, sums) in z.chunks_exact(plane).zip(sums.chunks_exact_mut(block)) {
+        macro_rules! columns {
+            ($n:expr, $first:expr) => {{
+                let columns: [usize; $n] = std::array::from_fn(|i| $first + i);
+                let sums = &mut sums[$first * BLOCK..][..$n * BLOCK];
+                walk.tile::<S, { $n }, 2>(simd, v, &columns, z, sums, fresh);
+            }};
+        }
+        let (mut c, rest) = (0, outputs % COLUMNS);
+        while c + COLUMNS <= outputs {
+            columns!(COLUMNS, c);
+            c += COLUMNS;
+        }
+        // Outputs come in sixteens: 0, 2 or 4 are left.
+        match rest {
+            4 => columns!(4, c),
+            2 => columns!(2, c),
+            _ => {}
+        }
     }
 }

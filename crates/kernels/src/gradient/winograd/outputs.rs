@@ -80,6 +80,24 @@ impl<'a> Outputs<'a> {
         outputs
     }
 
+    /// Asks for what the tile at `place` will be written with, and nothing else has read.
+    #[inline(always)]
+    pub fn prefetch<S: Simd>(&self, simd: S, (image, top, left): TilePlace) {
+        let row = self.shape.width * self.shape.channels;
+        let first = image * self.shape.len() + top * row + left * self.shape.channels;
+        for values in [self.residual, self.x] {
+            if values.is_null() {
+                continue;
+            }
+            for i in 0..TILE {
+                let values = values.wrapping_add(first + i * row);
+                for line in (0..TILE * self.shape.channels).step_by(16) {
+                    simd.prefetch(values.wrapping_add(line));
+                }
+            }
+        }
+    }
+
     /// Writes the tile at `place` from its products `m`.
     #[inline(always)]
     pub fn tile<S: Simd>(&mut self, simd: S, m: &[f32], stride: usize, place: TilePlace) {
@@ -127,7 +145,8 @@ impl<'a> Outputs<'a> {
                 if SUMS {
                     mean = simd.load(self.mean.add(c));
                 }
-                let (mut sum, mut dot) = (zero, zero);
+                // Two chains each: one would take longer than the transform.
+                let (mut sum, mut dot) = ([zero; 2], [zero; 2]);
                 for j in 0..TILE {
                     if j >= columns {
                         break;
@@ -155,14 +174,15 @@ impl<'a> Outputs<'a> {
                         }
                         if SUMS {
                             let x = simd.load(self.x.add(at));
-                            sum = simd.add(sum, g);
-                            dot = simd.mul_add(g, simd.sub(x, mean), dot);
+                            sum[i % 2] = simd.add(sum[i % 2], g);
+                            dot[i % 2] = simd.mul_add(g, simd.sub(x, mean), dot[i % 2]);
                         }
                         simd.store(self.dx.as_mut_ptr().add(at), g);
                     }
                 }
                 if SUMS {
                     let (sums, dots) = (self.sum.add(c), self.dot.add(c));
+                    let (sum, dot) = (simd.add(sum[0], sum[1]), simd.add(dot[0], dot[1]));
                     simd.store(sums, simd.add(simd.load(sums), sum));
                     simd.store(dots, simd.add(simd.load(dots), dot));
                 }
