@@ -5,9 +5,11 @@ mod depthwise;
 mod direct;
 mod filters;
 mod padded;
+mod sums;
 
 pub use choice::Algorithm;
 pub(crate) use filters::Filters;
+pub(crate) use sums::RawSums;
 
 use crate::geometry::{ConvShape, Padding, Shape, Window};
 use crate::isa::Isa;
@@ -65,6 +67,7 @@ pub(crate) struct RawEpilogue {
     pub bias: *const f32,
     pub residual: *const f32,
     pub relu: bool,
+    pub sums: RawSums,
 }
 
 impl RawEpilogue {
@@ -97,6 +100,7 @@ impl Epilogue<'_> {
             bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
             residual: self.residual.map_or(std::ptr::null(), <[f32]>::as_ptr),
             relu: self.relu,
+            sums: RawSums::NONE,
         }
     }
 }
@@ -259,6 +263,48 @@ impl Conv {
         unsafe { self.run_part(Part::WHOLE, images, x, epilogue, y, scratch) }
     }
 
+    /// [`Conv::run`] with no more than a bias behind it, and the mean and the sum of
+    /// squared deviations of each output channel over all pixels.
+    ///
+    /// # Panics
+    /// If there are no images or a slice has the wrong length (`scratch`: too short).
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a convolution and its statistics"
+    )]
+    pub fn run_with_statistics(
+        &self,
+        images: usize,
+        x: &[f32],
+        bias: Option<&[f32]>,
+        y: &mut [f32],
+        scratch: &mut [f32],
+        mean: &mut [f32],
+        deviation: &mut [f32],
+    ) {
+        let output = self.shape.output();
+        assert!(images > 0 && mean.len() == output.channels && deviation.len() == mean.len());
+        let epilogue = Epilogue {
+            bias,
+            ..Epilogue::default()
+        };
+        if let Method::Depthwise(_) = self.method {
+            self.run(images, x, epilogue, y, scratch);
+            return crate::norm::statistics(self.isa, y, mean, deviation);
+        }
+        assert_eq!(x.len(), images * self.shape.input.len(), "input length");
+        assert_eq!(y.len(), images * output.len(), "output length");
+        assert!(scratch.len() >= self.scratch_len(images), "scratch length");
+        let mut sums = vec![0.0; 3 * output.channels];
+        let epilogue = RawEpilogue {
+            sums: RawSums::new(&mut sums),
+            ..epilogue.raw(output.channels, y.len())
+        };
+        // SAFETY: the lengths were checked, and `y` and the sums are ours alone.
+        unsafe { self.run_part(Part::WHOLE, images, x, epilogue, y.as_mut_ptr(), scratch) };
+        sums::finish(&sums, images * output.pixels(), mean, deviation);
+    }
+
     /// [`Conv::run`] for one image, cut into parts for several threads.
     ///
     /// `parallel(parts, f)` has to call `f(0)` to `f(parts - 1)`, on whatever
@@ -312,7 +358,8 @@ impl Conv {
 
     /// # Safety
     /// `x` must hold `images` inputs, `y` and the residual `images` outputs, and
-    /// nobody else may touch the part's outputs meanwhile.
+    /// nobody else may touch the part's outputs meanwhile. Sums are made of whole
+    /// outputs only, not by [`Depthwise`].
     unsafe fn run_part(
         &self,
         part: Part,

@@ -16,7 +16,7 @@ pub(crate) mod transform;
 mod weights;
 
 use crate::buffer::Buffer;
-use crate::conv::{Filters, Part, RawEpilogue};
+use crate::conv::{Filters, Part, RawEpilogue, RawSums};
 use crate::gemm::{Panels, Sink, panel};
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
@@ -213,6 +213,7 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
             in_image % across * M,
         );
         let mut first = tiles.start;
+        let mut sums = RawSums::NONE;
         while first < tiles.end {
             let count = chunk.min(tiles.end - first);
             for (t, place) in places[..count].iter_mut().enumerate() {
@@ -241,6 +242,8 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
                 // SAFETY: `y` and the residual hold all images; this tile's
                 // channels are ours alone by the contract of `Winograd::run`.
                 unsafe {
+                    let epilogue = epilogue.from(at);
+                    let y = y.add(at);
                     tiles::backward::<S, F, A, M>(
                         s,
                         &m[t * w.panels.padded()..],
@@ -248,9 +251,19 @@ impl<F: Filtering<A, M>, const A: usize, const M: usize> Kernel for Sized<'_, F,
                         output,
                         [top, left],
                         channels.clone(),
-                        epilogue.from(at),
-                        y.add(at),
+                        RawEpilogue { sums, ..epilogue },
+                        y,
                     );
+                    // The first tile is summed up when it is there.
+                    if sums.is_none() && !epilogue.sums.is_none() {
+                        sums = epilogue.sums;
+                        let rows = (0..M * M)
+                            .map(|p| [top + p / M, left + p % M])
+                            .filter(|p| p[0] < output.height && p[1] < output.width)
+                            .map(|p| y.add((p[0] * output.width + p[1]) * output.channels))
+                            .map(<*mut f32>::cast_const);
+                        sums.rows(s, output.channels, rows, true);
+                    }
                 }
             }
             first += count;

@@ -154,6 +154,7 @@ impl Direct {
                 direct: self,
                 images,
                 rows: part.of(images * self.pixels.len(), ROW_UNIT),
+                first: g == 0,
                 x: input,
                 epilogue,
                 y,
@@ -167,6 +168,8 @@ struct Run<'a> {
     images: usize,
     /// Which pixels of all images.
     rows: Range<usize>,
+    /// The first images of a call: the sums begin here.
+    first: bool,
     /// Padded.
     x: &'a [f32],
     epilogue: RawEpilogue,
@@ -245,6 +248,13 @@ impl Kernel for Run<'_> {
                                     relu: last_block && self.epilogue.relu,
                                 },
                             );
+                            if last_block && !self.epilogue.sums.is_none() {
+                                let sums = self.epilogue.sums.from(first_out + c);
+                                let first = self.first && row == self.rows.start;
+                                let y = self.y.add(at).cast_const();
+                                let rows = (0..block).map(|i| y.add(i * stride));
+                                sums.rows(s, width.min(d.panels.n - c), rows, first);
+                            }
                         }
                     }
                     row += block;

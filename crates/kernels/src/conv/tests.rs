@@ -48,6 +48,31 @@ fn close(got: &[f32], want: &[f64], tolerance: f64) -> Result<(), String> {
     Ok(())
 }
 
+/// The statistics of a convolution whose outputs are `y`.
+fn check_statistics(conv: &Conv, images: usize, x: &[f32], bias: Option<&[f32]>, y: &[f32]) {
+    let channels = conv.shape().out_channels;
+    let mut again = vec![f32::NAN; y.len()];
+    let mut scratch = vec![f32::NAN; conv.scratch_len(images)];
+    let (mut mean, mut deviation) = (vec![f32::NAN; channels], vec![f32::NAN; channels]);
+    conv.run_with_statistics(
+        images,
+        x,
+        bias,
+        &mut again,
+        &mut scratch,
+        &mut mean,
+        &mut deviation,
+    );
+    assert_eq!(again, y);
+    let rows = (y.len() / channels) as f64;
+    let want = reference::batch_statistics(channels, &wide(y));
+    for c in 0..channels {
+        let scale = 1e-5 * (1.0 + want.mean[c].abs() + want.variance[c]);
+        assert!((f64::from(mean[c]) - want.mean[c]).abs() < scale);
+        assert!((f64::from(deviation[c]) / rows - want.variance[c]).abs() < 10.0 * scale);
+    }
+}
+
 /// Every algorithm on every instruction set against the reference, and every
 /// image of a block against itself alone, to the bit.
 fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<(), String> {
@@ -78,6 +103,9 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<
                     relu: with[2],
                 };
                 conv.run(images, x, epilogue, &mut y, &mut scratch);
+                if !with[1] && !with[2] {
+                    check_statistics(&conv, images, x, bias.as_deref(), &y);
+                }
                 y
             };
             let all = run(images, 0);

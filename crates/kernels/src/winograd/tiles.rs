@@ -117,8 +117,8 @@ unsafe fn one<S: Simd, F: Filtering<A, M>, const A: usize, const M: usize>(
 /// is read at `position * stride + channel`.
 ///
 /// # Safety
-/// `y` and the residual must hold one image of shape `output`, the bias one
-/// value a channel; nobody else may touch the tile's `channels` meanwhile.
+/// `y` and the residual must hold one image of shape `output`, the bias and the sums one
+/// value a channel; nobody else may touch the tile's `channels` or the sums meanwhile.
 #[inline(always)]
 #[expect(
     clippy::too_many_arguments,
@@ -165,7 +165,26 @@ pub(super) unsafe fn backward<S: Simd, F: Filtering<A, M>, const A: usize, const
             let (y, residual) = (y.add(first + c), epilogue.residual.wrapping_add(first + c));
             let at = |i: usize, j: usize| (i * output.width + j) * pixel;
             let full = whole && rows == M && columns == M;
-            if full && epilogue.residual.is_null() {
+            if !epilogue.sums.is_none() {
+                let sums = epilogue.sums.from(c);
+                let pivot = sums.pivot(s, n);
+                // Two chains each: one would take longer than the transform.
+                let (mut sum, mut square) = ([s.zero(); 2], [s.zero(); 2]);
+                finish::<S, F, A, M>(s, &half, bias, |i, j, value| {
+                    if !full && (i >= rows || j >= columns) {
+                        return;
+                    }
+                    let distance = s.sub(value, pivot);
+                    sum[i % 2] = s.add(sum[i % 2], distance);
+                    square[i % 2] = s.mul_add(distance, distance, square[i % 2]);
+                    if full {
+                        s.store(y.add(at(i, j)), value);
+                    } else {
+                        s.store_partial(y.add(at(i, j)), n, value);
+                    }
+                });
+                sums.add(s, n, s.add(sum[0], sum[1]), s.add(square[0], square[1]));
+            } else if full && epilogue.residual.is_null() {
                 finish::<S, F, A, M>(s, &half, bias, |i, j, sum| {
                     s.store(y.add(at(i, j)), s.max(floor, sum));
                 });
