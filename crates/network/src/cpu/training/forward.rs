@@ -158,7 +158,7 @@ impl Forward<'_> {
             images: count,
             quarters: training.quarters(),
             input: self.graph.input().len(),
-            shares: shares(count, training.quarters())
+            shares: shares(count, training.quarters(), plan.share)
                 .into_iter()
                 .map(share)
                 .collect(),
@@ -202,7 +202,7 @@ impl Forward<'_> {
     /// quarters of all ranks.
     fn join_statistics(&self, stage: &Stage<Step>, tape: &mut CpuTape) -> Result<(), DeviceError> {
         for step in &stage.steps {
-            let Step::Statistics(apply) = *step else {
+            let Some(apply) = step.statistics() else {
                 continue;
             };
             let (k, norm) = norm_index(&self.training.plan, apply);
@@ -251,40 +251,40 @@ impl Forward<'_> {
         }
         for group in Group::of(share.images, stage.group) {
             for step in &stage.steps {
-                match *step {
-                    Step::Compute(id) => {
-                        let len = self.training.plan.shapes[id].len();
-                        let place = match slots[id] {
-                            Some(slot) => &mut passing[slot],
-                            None => &mut share.values[id],
-                        };
-                        // Taken out, so that the others can be read.
-                        let mut buffer = std::mem::take(place);
-                        let y = match slots[id] {
-                            Some(_) => &mut buffer[..group.count * len],
-                            None => &mut buffer[group.range(len)],
-                        };
-                        let reader = self.reader(&share.values, &passing, known, group);
-                        self.compute(id, reader, y, scratch);
-                        if self.training.plan.bits[id] {
-                            let bits = &mut share.bits[id][group.range(norm::bit_bytes(len))];
-                            norm::positive_bits(self.training.isa, len, y, bits);
-                        }
-                        match slots[id] {
-                            Some(slot) => passing[slot] = buffer,
-                            None => share.values[id] = buffer,
-                        }
+                if let Some(id) = step.computes() {
+                    let len = self.training.plan.shapes[id].len();
+                    let place = match slots[id] {
+                        Some(slot) => &mut passing[slot],
+                        None => &mut share.values[id],
+                    };
+                    // Taken out, so that the others can be read.
+                    let mut buffer = std::mem::take(place);
+                    let y = match slots[id] {
+                        Some(_) => &mut buffer[..group.count * len],
+                        None => &mut buffer[group.range(len)],
+                    };
+                    let reader = self.reader(&share.values, &passing, known, group);
+                    let with_statistics = step.statistics().is_some();
+                    self.compute(id, reader, y, scratch, with_statistics);
+                    if self.training.plan.bits[id] {
+                        let bits = &mut share.bits[id][group.range(norm::bit_bytes(len))];
+                        norm::positive_bits(self.training.isa, len, y, bits);
                     }
-                    Step::Statistics(apply) => {
-                        let source = self.training.plan.apply(apply).source;
+                    match slots[id] {
+                        Some(slot) => passing[slot] = buffer,
+                        None => share.values[id] = buffer,
+                    }
+                }
+                if let Some(apply) = step.statistics() {
+                    let source = self.training.plan.shapes[self.training.plan.apply(apply).source];
+                    let (mean, deviation) = scratch.sums(source.channels);
+                    if step.computes().is_none() {
                         let reader = self.reader(&share.values, &passing, known, group);
-                        let x = reader.kept(source);
-                        let channels = self.training.plan.shapes[source].channels;
-                        let (mean, deviation) = scratch.sums(channels);
+                        let x = reader.kept(self.training.plan.apply(apply).source);
                         norm::statistics(self.training.isa, x, mean, deviation);
-                        let (k, _) = norm_index(&self.training.plan, apply);
-                        share.moments[k].join(x.len() / channels, mean, deviation);
                     }
+                    let (k, _) = norm_index(&self.training.plan, apply);
+                    share.moments[k].join(group.count * source.pixels(), mean, deviation);
                 }
             }
         }
@@ -310,9 +310,21 @@ impl Forward<'_> {
         }
     }
 
-    /// Computes a kept value for a few images.
-    fn compute(&self, id: NodeId, reader: Reader<'_>, y: &mut [f32], scratch: &mut Scratch) {
-        let Scratch { values, conv, .. } = scratch;
+    /// Computes a kept value for a few images; of a convolution also its statistics,
+    /// into the scratch, if they are wanted.
+    fn compute(
+        &self,
+        id: NodeId,
+        reader: Reader<'_>,
+        y: &mut [f32],
+        scratch: &mut Scratch,
+        with_statistics: bool,
+    ) {
+        let channels = self.training.plan.shapes[id].channels;
+        scratch.sums(channels);
+        let Scratch {
+            values, conv, sums, ..
+        } = scratch;
         let unit = &self.training.plan.units[id];
         match unit {
             Unit::Input | Unit::Fused | Unit::Constant => {}
@@ -323,8 +335,14 @@ impl Forward<'_> {
                 let read = reader.all(&inputs(self.graph, id, unit), values);
                 let count = reader.group.count;
                 conv.reserve(packed.scratch_len(count));
+                let bias = parameters.clone().nth(1).map(|p| self.parameters.get(p));
+                if with_statistics {
+                    let [mean, deviation] = sums;
+                    packed.run_with_statistics(count, read[0], bias, y, conv, mean, deviation);
+                    return;
+                }
                 let epilogue = Epilogue {
-                    bias: parameters.clone().nth(1).map(|p| self.parameters.get(p)),
+                    bias,
                     residual: read.get(1).copied(),
                     relu: *relu,
                 };

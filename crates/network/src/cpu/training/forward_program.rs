@@ -10,8 +10,29 @@ use crate::verbs::Mode;
 pub(super) enum Step {
     /// Computes a value that is kept.
     Compute(NodeId),
+    /// The same of a convolution, with the statistics over it for the unit that applies
+    /// a batch norm.
+    ComputeWithStatistics(NodeId, NodeId),
     /// Statistics over the source of the unit that applies a batch norm.
     Statistics(NodeId),
+}
+
+impl Step {
+    /// The value that the step computes.
+    pub fn computes(self) -> Option<NodeId> {
+        match self {
+            Step::Compute(id) | Step::ComputeWithStatistics(id, _) => Some(id),
+            Step::Statistics(_) => None,
+        }
+    }
+
+    /// The unit whose statistics the step computes.
+    pub fn statistics(self) -> Option<NodeId> {
+        match self {
+            Step::Statistics(apply) | Step::ComputeWithStatistics(_, apply) => Some(apply),
+            Step::Compute(_) => None,
+        }
+    }
 }
 
 /// Stages in order; batch statistics are complete at the end of a stage.
@@ -48,7 +69,21 @@ pub(super) fn compile(graph: &Graph, plan: &Plan, mode: Mode) -> Vec<Stage<Step>
         if mode == Mode::Train {
             for &(_, apply) in &plan.norms {
                 if plan.apply(apply).source == id {
-                    stages.push(Step::Statistics(apply), group, false);
+                    let plain = matches!(
+                        unit,
+                        Unit::Conv {
+                            residual: None,
+                            relu: false,
+                            ..
+                        }
+                    );
+                    let last = stages.list.last_mut();
+                    match last.and_then(|stage| stage.steps.last_mut()) {
+                        Some(step) if plain && *step == Step::Compute(id) => {
+                            *step = Step::ComputeWithStatistics(id, apply);
+                        }
+                        _ => stages.push(Step::Statistics(apply), group, false),
+                    }
                     pending.push(apply);
                 }
             }

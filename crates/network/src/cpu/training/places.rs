@@ -33,7 +33,7 @@ impl Passing {
         let mut lives = vec![None; plan.units.len()];
         for (s, stage) in stages.iter().enumerate() {
             for (i, step) in stage.steps.iter().enumerate() {
-                let Step::Compute(id) = *step else { continue };
+                let Some(id) = step.computes() else { continue };
                 let read = inputs(graph, id, &plan.units[id]);
                 let read = read.into_iter().filter_map(|id| stored(plan, id));
                 for id in read.chain([id]) {

@@ -83,7 +83,14 @@ pub(super) struct Plan {
     pub sums: Vec<usize>,
     /// Batch norms in order, as `(batch norm, unit that applies it)`.
     pub norms: Vec<(NodeId, NodeId)>,
+    /// Images that a share of a batch has at least, where there are as many.
+    pub share: usize,
 }
+
+/// Weights of a convolution that no second-level cache holds: several images should
+/// share a reading of them, and of the sums of their gradients, even if that leaves few
+/// shares.
+const LARGE: usize = 1 << 18;
 
 impl Plan {
     pub fn new(graph: &Graph) -> Self {
@@ -134,7 +141,12 @@ impl Plan {
             _ if learned[id] => graph.shape(id).len(),
             _ => 0,
         };
+        let large = |unit: &Unit| match unit {
+            Unit::Conv { shape, .. } => shape.weights() >= LARGE,
+            _ => false,
+        };
         Self {
+            share: if units.iter().any(large) { 4 } else { 1 },
             norms: norms.collect(),
             tokens: (0..count).map(token).collect(),
             sums: (0..count).map(sums).collect(),

@@ -11,7 +11,7 @@ use crate::parameters::HostGradients;
 
 /// Quarters, if there is one rank.
 const QUARTERS: usize = 4;
-/// Shares of a quarter; threads take shares.
+/// Shares of a quarter at most; threads take shares.
 const SHARES: usize = 4;
 
 /// Into how many quarters each of some ranks cuts its images.
@@ -23,22 +23,34 @@ pub(super) fn quarters(ranks: usize) -> usize {
 }
 
 /// The images of each share, with the quarter that it belongs to: a split that depends on
-/// the batch only, so that sums over it do not depend on the number of threads. No share is
-/// empty, but a quarter may be.
-pub(super) fn shares(images: usize, quarters: usize) -> Vec<(usize, Range<usize>)> {
-    let mut parts: Vec<Range<usize>> = std::iter::once(0..images).collect();
+/// the batch and the network only, so that sums over it do not depend on the number of
+/// threads. No share is empty, but a quarter may be; a part of a quarter has at least
+/// `least` images.
+pub(super) fn shares(images: usize, quarters: usize, least: usize) -> Vec<(usize, Range<usize>)> {
     // Halved again and again, the parts of a part are those of the whole: a rank need not
     // know how large the whole is.
-    while parts.len() < quarters * SHARES {
-        let halves = parts.into_iter().flat_map(|part| {
-            let middle = part.start + part.len() / 2;
-            [part.start..middle, middle..part.end]
+    let mut parts = vec![(0, 0..images)];
+    while parts.len() < quarters {
+        let halves = parts.into_iter().flat_map(|(_, part)| halves(part));
+        parts = halves.enumerate().collect();
+    }
+    for _ in 0..SHARES.ilog2() {
+        let halves = parts.into_iter().flat_map(|(quarter, part)| {
+            let parts = match part.len() < 2 * least {
+                true => vec![part],
+                false => halves(part).to_vec(),
+            };
+            parts.into_iter().map(move |part| (quarter, part))
         });
         parts = halves.collect();
     }
-    let parts = parts.into_iter().enumerate();
-    let parts = parts.map(|(i, part)| (i / SHARES, part));
-    parts.filter(|(_, part)| !part.is_empty()).collect()
+    parts.retain(|(_, part)| !part.is_empty());
+    parts
+}
+
+fn halves(part: Range<usize>) -> [Range<usize>; 2] {
+    let middle = part.start + part.len() / 2;
+    [part.start..middle, middle..part.end]
 }
 
 /// Gradients of all parameters, added up for each quarter by itself.
@@ -94,8 +106,8 @@ mod tests {
 
     #[test]
     fn ranks_have_the_shares_of_one_process() {
-        for images in 0..150 {
-            let whole = shares(images, quarters(1));
+        for (images, least) in (0..150).flat_map(|images| [(images, 1), (images, 4)]) {
+            let whole = shares(images, quarters(1), least);
             let ends = whole.iter().map(|(_, share)| share.len()).sum::<usize>();
             assert_eq!(ends, images);
             assert!(whole.windows(2).all(|two| two[0].1.end == two[1].1.start));
@@ -109,7 +121,7 @@ mod tests {
                         let images = share.start + first..share.end + first;
                         (quarter + rank * own, images)
                     };
-                    shares(count, own).into_iter().map(moved)
+                    shares(count, own, least).into_iter().map(moved)
                 });
                 assert_eq!(
                     parts.collect::<Vec<_>>(),
