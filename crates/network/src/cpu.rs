@@ -198,7 +198,8 @@ impl Executor for Cpu {
         let velocity = self
             .velocity
             .get_or_insert_with(|| HostGradients::zeros(&self.graph));
-        let norm = step.apply(&self.graph, gradients, velocity, &mut self.parameters);
+        let (graph, parameters) = (&self.graph, &mut self.parameters);
+        let norm = (self.pool).install(|| step.apply(graph, gradients, velocity, parameters));
         gradients.clear();
         Ok(norm)
     }

@@ -1,7 +1,12 @@
 //! Stochastic gradient descent with momentum: the update, and its state.
 
+use rayon::prelude::*;
+
 use crate::graph::Graph;
 use crate::parameters::{HostGradients, Parameters, Role};
+
+/// Elements that one thread takes at a time.
+const PIECE: usize = 1 << 14;
 
 /// One update. For every trainable parameter `p` with gradient `g`, as in
 /// PyTorch:
@@ -52,17 +57,26 @@ impl SgdStep {
         };
         let state = velocity.iter_mut().zip(gradients.iter());
         let values = parameters.iter_mut().zip(graph.parameters());
+        // Large parameters in pieces, one piece a thread at a time.
+        let mut pieces = vec![];
         for ((velocity, gradient), (values, spec)) in state.zip(values) {
             let decay = if spec.role == Role::Weight {
                 self.weight_decay
             } else {
                 0.0
             };
-            for ((v, &g), p) in velocity.iter_mut().zip(gradient).zip(values) {
-                *v = self.momentum * *v + shrink * g + decay * *p;
-                *p -= self.rate * *v;
-            }
+            let state = velocity.chunks_mut(PIECE).zip(gradient.chunks(PIECE));
+            let each = state.zip(values.chunks_mut(PIECE));
+            pieces.extend(each.map(|((v, g), p)| (v, g, p, decay)));
         }
+        pieces
+            .into_par_iter()
+            .for_each(|(velocity, gradient, values, decay)| {
+                for ((v, &g), p) in velocity.iter_mut().zip(gradient).zip(values) {
+                    *v = self.momentum * *v + shrink * g + decay * *p;
+                    *p -= self.rate * *v;
+                }
+            });
         norm
     }
 }
