@@ -6,7 +6,7 @@ use network::{Mode, Op, Padding, Window};
 
 use crate::activation::{averaged_relu_pull_back, pull_back};
 use crate::forward::{DeviceTape, options, pool_padding};
-use crate::fused::{Fused, Moments};
+use crate::fused::{BatchMoments, Fused};
 use crate::net::{Constants, Network, subsampled};
 use crate::tensor::Tensor;
 use crate::tokens;
@@ -149,7 +149,7 @@ impl<B: Fused> Network<B> {
     }
 
     /// What a batch norm normalised by.
-    fn moments<'a>(&self, id: usize, tape: &'a DeviceTape<B>) -> &'a Moments<B> {
+    fn moments<'a>(&self, id: usize, tape: &'a DeviceTape<B>) -> &'a BatchMoments<B> {
         tape.moments[id]
             .as_ref()
             .expect("a norm's moments are kept")

@@ -6,7 +6,7 @@ use burn_backend::{Backend, IntDType};
 use network::{Mode, Op, Padding, Window};
 
 use crate::activation::{averaged_relu, value};
-use crate::fused::{Fused, Moments};
+use crate::fused::{BatchMoments, Fused};
 use crate::net::{Constants, Network, subsampled};
 use crate::tensor::Tensor;
 use crate::tokens;
@@ -19,7 +19,7 @@ pub(crate) struct DeviceTape<B: Backend> {
     /// By node, where a pull-back reads them.
     pub values: Vec<Option<Tensor<B>>>,
     /// By node: what a batch norm normalised by.
-    pub moments: Vec<Option<Moments<B>>>,
+    pub moments: Vec<Option<BatchMoments<B>>>,
     /// By node: which pixel was the largest.
     pub largest: Vec<Option<IntTensor<B>>>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct DeviceTape<B: Backend> {
 /// What one node gives.
 struct Result<B: Backend> {
     y: Tensor<B>,
-    moments: Option<Moments<B>>,
+    moments: Option<BatchMoments<B>>,
     largest: Option<IntTensor<B>>,
 }
 
@@ -233,10 +233,10 @@ impl<B: Fused> Network<B> {
     }
 
     /// A batch norm's running mean and variance.
-    fn running(&self, id: usize, epsilon: f32) -> Moments<B> {
+    fn running(&self, id: usize, epsilon: f32) -> BatchMoments<B> {
         let parameters = self.parameters_of(id);
         let end = parameters.len();
-        Moments {
+        BatchMoments {
             mean: parameters[end - 2].0.clone(),
             variance: parameters[end - 1].0.clone(),
             epsilon,

@@ -23,7 +23,7 @@ pub struct CopyKey {
 
 /// Mean and biased variance, one value a channel, and what keeps the variance from 0.
 #[derive(Clone, Debug)]
-pub struct Moments<B: Backend> {
+pub struct BatchMoments<B: Backend> {
     /// `[channels]`.
     pub mean: FloatTensor<B>,
     /// `[channels]`.
@@ -32,7 +32,7 @@ pub struct Moments<B: Backend> {
     pub epsilon: f32,
 }
 
-impl<B: Backend> Moments<B> {
+impl<B: Backend> BatchMoments<B> {
     /// `1 / sqrt(variance + epsilon)`.
     fn inverse(&self) -> Tensor<B> {
         let deviation = Tensor::<B>(self.variance.clone()).plus_number(self.epsilon);
@@ -79,14 +79,14 @@ pub trait Fused: Backend {
     }
 
     /// Mean and variance over images and pixels.
-    fn moments(x: FloatTensor<Self>, epsilon: f32) -> Moments<Self> {
+    fn moments(x: FloatTensor<Self>, epsilon: f32) -> BatchMoments<Self> {
         let [images, channels, height, width] = x.shape().dims();
         let flat = [channels, images * height * width];
         let x = Tensor::<Self>(x).permute(&[1, 0, 2, 3]).reshape(flat);
         let mean = x.clone().mean(1);
         let centred = x.minus(&mean);
         let variance = centred.clone().times(&centred).mean(1);
-        Moments {
+        BatchMoments {
             mean: mean.reshape([channels]).0,
             variance: variance.reshape([channels]).0,
             epsilon,
@@ -96,10 +96,10 @@ pub trait Fused: Backend {
     /// `scale (x - mean) / deviation + shift`.
     fn normalise(
         x: FloatTensor<Self>,
-        moments: &Moments<Self>,
+        moments: &BatchMoments<Self>,
         [scale, shift]: [FloatTensor<Self>; 2],
     ) -> FloatTensor<Self> {
-        let Moments { mean, variance, .. } = moments.clone();
+        let BatchMoments { mean, variance, .. } = moments.clone();
         Self::batch_norm(x, scale, shift, mean, variance, moments.epsilon.into())
     }
 
@@ -108,7 +108,7 @@ pub trait Fused: Backend {
     fn norm_sums(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        moments: &Moments<Self>,
+        moments: &BatchMoments<Self>,
     ) -> [FloatTensor<Self>; 2] {
         let z = moments.normalised(x);
         let dy = Tensor::<Self>(dy);
@@ -127,7 +127,7 @@ pub trait Fused: Backend {
     fn norm_pull_back(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        moments: &Moments<Self>,
+        moments: &BatchMoments<Self>,
         scale: FloatTensor<Self>,
         sums: Option<[FloatTensor<Self>; 2]>,
     ) -> FloatTensor<Self> {

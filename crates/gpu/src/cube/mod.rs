@@ -15,7 +15,7 @@ use cubecl::calculate_cube_count_elemwise;
 use cubecl::prelude::*;
 use network::Noise;
 
-use crate::fused::{CopyKey, Descent, Fused, Moments};
+use crate::fused::{BatchMoments, CopyKey, Descent, Fused};
 
 /// A new tensor on the device of another, its numbers still to be written.
 fn empty_like(like: &CubeTensor, dims: impl Into<Shape>) -> CubeTensor {
@@ -45,9 +45,9 @@ impl Fused for CubeBackend {
         noise::noisy(noise, images, copies)
     }
 
-    fn moments(x: FloatTensor<Self>, epsilon: f32) -> Moments<Self> {
+    fn moments(x: FloatTensor<Self>, epsilon: f32) -> BatchMoments<Self> {
         let [mean, variance] = norm::moments(x);
-        Moments {
+        BatchMoments {
             mean,
             variance,
             epsilon,
@@ -56,14 +56,15 @@ impl Fused for CubeBackend {
 
     fn normalise(
         x: FloatTensor<Self>,
-        moments: &Moments<Self>,
+        moments: &BatchMoments<Self>,
         factors: [FloatTensor<Self>; 2],
     ) -> FloatTensor<Self> {
         match x.dtype {
             DType::F32 => norm::normalise(x, moments, factors),
             // In 16 bits, for passes that keep nothing.
             _ => {
-                let ([scale, shift], Moments { mean, variance, .. }) = (factors, moments.clone());
+                let ([scale, shift], BatchMoments { mean, variance, .. }) =
+                    (factors, moments.clone());
                 Self::batch_norm(x, scale, shift, mean, variance, moments.epsilon.into())
             }
         }
@@ -72,7 +73,7 @@ impl Fused for CubeBackend {
     fn norm_sums(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        moments: &Moments<Self>,
+        moments: &BatchMoments<Self>,
     ) -> [FloatTensor<Self>; 2] {
         norm::sums(x, dy, moments)
     }
@@ -80,7 +81,7 @@ impl Fused for CubeBackend {
     fn norm_pull_back(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        moments: &Moments<Self>,
+        moments: &BatchMoments<Self>,
         scale: FloatTensor<Self>,
         sums: Option<[FloatTensor<Self>; 2]>,
     ) -> FloatTensor<Self> {

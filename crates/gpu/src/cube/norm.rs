@@ -13,7 +13,7 @@ use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use super::{channels_first, channels_last, empty_like, launch};
-use crate::fused::Moments;
+use crate::fused::BatchMoments;
 
 /// Rows that a unit sums up.
 const ROWS: usize = 64;
@@ -130,7 +130,7 @@ fn joined_moments(
 /// `scale (x - mean) / deviation + shift`.
 pub(super) fn normalise(
     x: CubeTensor,
-    moments: &Moments<CubeBackend>,
+    moments: &BatchMoments<CubeBackend>,
     [scale, shift]: [CubeTensor; 2],
 ) -> CubeTensor {
     let x = channels_last(x);
@@ -235,7 +235,7 @@ fn row_sums(x: &[f32], out: &mut [f32], rows: usize, channels: usize) {
 pub(super) fn sums(
     x: CubeTensor,
     dy: CubeTensor,
-    moments: &Moments<CubeBackend>,
+    moments: &BatchMoments<CubeBackend>,
 ) -> [CubeTensor; 2] {
     let (x, dy) = (channels_last(x), channels_last(dy));
     let client = x.client.clone();
@@ -299,7 +299,7 @@ fn row_products(
 pub(super) fn pull_back(
     x: CubeTensor,
     dy: CubeTensor,
-    moments: &Moments<CubeBackend>,
+    moments: &BatchMoments<CubeBackend>,
     scale: CubeTensor,
     sums: Option<[CubeTensor; 2]>,
 ) -> CubeTensor {
