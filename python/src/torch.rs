@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use heatsmooth::Engine;
 use heatsmooth::network::{
-    Classify, Collective, DeviceError, Distribution, Executor, Gradients, Graph, HostGradients, Mode, Model,
-    Noise, NoiseKind, NoisyImage, NormSharing, Parameters, SgdStep, Shape, Tape, TrainingState,
+    Classify, Collective, DeviceError, Distribution, Executor, Gradients, Graph, HostGradients,
+    Mode, Model, Noise, NoiseKind, NoisyImage, NormSharing, Parameters, SgdStep, Shape, Tape,
+    TrainingState,
 };
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
