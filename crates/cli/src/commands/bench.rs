@@ -109,9 +109,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
             works.clone()
         };
         let batch = options.batch.unwrap_or(batch);
-        let mut bench = Bench::new(&model, &device, batch, options.kappa, common.seed())?;
-        let logits = bench.first_logits()?;
         for work in works {
+            // A network of its own: steps of the works before would have moved it, and averaging
+            // refuses a student that does not resemble its teacher.
+            let mut bench = Bench::new(&model, &device, batch, options.kappa, common.seed())?;
+            let logits = bench.first_logits()?;
             let images = bench.images(work);
             let seconds = bench.seconds(work, Duration::from_secs_f64(options.seconds))?;
             let rate = images as f64 / seconds;

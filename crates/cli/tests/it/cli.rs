@@ -276,6 +276,22 @@ fn a_closed_pipe_is_no_error() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
 }
 
+/// What heat steps have moved must not be what averaging starts from: it refuses a student that
+/// does not resemble its teacher.
+#[test]
+fn every_work_of_bench_has_a_network_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = "bench --arch smallcnn --batch 16 --kappa 1 --seconds 0.4 --threads 1";
+    let said = shown(
+        folder.path(),
+        &format!("{command} --work heat --work average"),
+    );
+    assert!(
+        said.contains("average") && said.contains("exit code 0"),
+        "{said}"
+    );
+}
+
 /// The README's example. Digits that rounding may move are left out.
 #[test]
 fn the_shipped_model_knows_a_cat() {
