@@ -61,6 +61,22 @@ impl DerefMut for Buffer {
     }
 }
 
+/// Reads values that lie in memory once, in their order, so that they are in the cache.
+///
+/// A processor foresees this reading, but not that of a convolution, which jumps from row to
+/// row: what is not in the cache costs it up to three times as long as its products.
+/// Asking for lines ahead by prefetch instructions does not do the same.
+pub fn bring_near(values: &[f32]) {
+    // Four lines at a time: a single chain of additions would wait for each of them.
+    let mut sums = [0.0; 4];
+    for lines in values.chunks_exact(64) {
+        for (sum, line) in sums.iter_mut().zip(lines.chunks_exact(16)) {
+            *sum += line[0];
+        }
+    }
+    std::hint::black_box(sums);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

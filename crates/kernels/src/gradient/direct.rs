@@ -10,7 +10,7 @@
 //! cache line whatever the number of channels.
 
 use super::tile::{self, BLOCK, COLUMNS, NEAR_COLUMNS, WIDE_COLUMNS, Walk};
-use super::weight::Accumulate;
+use super::weight::{Accumulate, total};
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
@@ -96,7 +96,7 @@ impl Direct {
         self.shape.out_channels == BLOCK && self.shape.groups == 1
     }
 
-    pub fn add_to(&self, accumulator: &[f32], first: usize, dweights: &mut [f32]) {
+    pub fn add_to(&self, accumulators: &[&[f32]], first: usize, dweights: &mut [f32]) {
         let taps = self.shape.window.kernel[0] * self.shape.window.kernel[1];
         let in_group = self.shape.in_per_group();
         let out_group = self.shape.out_channels / self.shape.groups;
@@ -114,10 +114,10 @@ impl Direct {
                 for tap in 0..taps {
                     for c in 0..channels {
                         let column = tile * self.columns.len() + tap * self.in_block + c;
-                        let sums = &accumulator[column * BLOCK + o % BLOCK..][..count];
+                        let sums = total(accumulators, column * BLOCK);
                         let at = (block * self.in_block + c) * taps + tap;
                         let dweights = dweights[at..].iter_mut().step_by(row);
-                        for (dw, sum) in dweights.zip(sums) {
+                        for (dw, sum) in dweights.zip(&sums[o % BLOCK..][..count]) {
                             *dw += sum;
                         }
                     }

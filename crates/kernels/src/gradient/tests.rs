@@ -62,10 +62,15 @@ fn check(shape: ConvShape, images: usize, seed: u64) {
         let plan = WeightGradient::new(isa, shape);
         // Scratch and fresh accumulators are overwritten, whatever they held.
         let mut scratch = vec![f32::NAN; plan.scratch_len()];
-        let mut accumulator = vec![f32::NAN; plan.accumulator_len()];
-        let mut fresh = true;
-        for part in [0..images / 2, images / 2..images] {
-            if !part.is_empty() {
+        let mut accumulators = vec![];
+        // Two parts of the images in one accumulator, and one in another.
+        for parts in [
+            vec![0..images / 3, images / 3..images / 2],
+            vec![images / 2..images],
+        ] {
+            let mut accumulator = vec![f32::NAN; plan.accumulator_len()];
+            let mut fresh = true;
+            for part in parts.into_iter().filter(|part| !part.is_empty()) {
                 plan.accumulate(
                     part.len(),
                     plain(&x[part.start * input..part.end * input]),
@@ -77,14 +82,18 @@ fn check(shape: ConvShape, images: usize, seed: u64) {
                 );
                 fresh = false;
             }
+            if !fresh {
+                accumulators.push(accumulator);
+            }
         }
+        let accumulators: Vec<&[f32]> = accumulators.iter().map(Vec::as_slice).collect();
         let mut dw = start.clone();
         // In two parts, as threads do it.
         let row = shape.weights() / shape.out_channels;
         let half = shape.out_channels / 2;
         let (low, high) = dw.split_at_mut(half * row);
-        plan.add_to(&accumulator, 0, low);
-        plan.add_to(&accumulator, half, high);
+        plan.add_to(&accumulators, 0, low);
+        plan.add_to(&accumulators, half, high);
         let error = distance(&dw, &want_dw);
         // Winograd's way trades a digit for speed.
         let most = if shape.input.channels < 16 {

@@ -1,6 +1,7 @@
 //! Gradient of a convolution with respect to its weights.
 
 use super::direct::Direct;
+use super::tile::BLOCK;
 use super::winograd::Winograd;
 use crate::conv::Conv;
 use crate::geometry::ConvShape;
@@ -131,21 +132,34 @@ impl WeightGradient {
         }
     }
 
-    /// Adds a finished accumulator to the weights' gradient, of which `dweights`
-    /// are those of some outputs, from `first` on, in OIHW order.
+    /// Adds finished accumulators, one behind the other, to the weights' gradient, of
+    /// which `dweights` are those of some outputs, from `first` on, in OIHW order.
     ///
     /// # Panics
     /// If a slice has the wrong length.
-    pub fn add_to(&self, accumulator: &[f32], first: usize, dweights: &mut [f32]) {
+    pub fn add_to(&self, accumulators: &[&[f32]], first: usize, dweights: &mut [f32]) {
         let row = self.shape.weights() / self.shape.out_channels;
-        assert_eq!(accumulator.len(), self.accumulator_len());
+        let len = self.accumulator_len();
+        assert!(accumulators.iter().all(|sums| sums.len() == len));
         assert!(dweights.len().is_multiple_of(row));
         assert!(first + dweights.len() / row <= self.shape.out_channels);
         match &self.method {
-            Method::Direct(plan) => plan.add_to(accumulator, first, dweights),
-            Method::Winograd(plan) => plan.add_to(self.isa, accumulator, first, dweights),
+            Method::Direct(plan) => plan.add_to(accumulators, first, dweights),
+            Method::Winograd(plan) => plan.add_to(self.isa, accumulators, first, dweights),
         }
     }
+}
+
+/// Sixteen neighbours of all accumulators, summed in their order.
+#[inline(always)]
+pub(super) fn total(accumulators: &[&[f32]], at: usize) -> [f32; BLOCK] {
+    let mut total = [0.0; BLOCK];
+    for sums in accumulators {
+        for (total, x) in total.iter_mut().zip(&sums[at..][..BLOCK]) {
+            *total += x;
+        }
+    }
+    total
 }
 
 /// What a plan adds up: see [`WeightGradient::accumulate`].

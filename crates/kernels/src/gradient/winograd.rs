@@ -15,7 +15,7 @@ mod outputs;
 mod planes;
 
 use super::tile::{BLOCK, COLUMNS, NEAR_COLUMNS, WIDE_COLUMNS, Walk, is_wide};
-use super::weight::Accumulate;
+use super::weight::{Accumulate, total};
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
@@ -105,11 +105,11 @@ impl Winograd {
         PATCH * self.shape.out_channels + POSITIONS * positions
     }
 
-    pub fn add_to(&self, isa: Isa, accumulator: &[f32], first: usize, dweights: &mut [f32]) {
+    pub fn add_to(&self, isa: Isa, accumulators: &[&[f32]], first: usize, dweights: &mut [f32]) {
         isa.dispatch(TransformBack {
             inputs: self.shape.input.channels,
             outputs: self.shape.out_channels,
-            accumulator,
+            accumulators,
             first,
             dweights,
         });
@@ -120,7 +120,8 @@ impl Winograd {
 struct TransformBack<'a> {
     inputs: usize,
     outputs: usize,
-    accumulator: &'a [f32],
+    /// The sums are theirs together, in this order.
+    accumulators: &'a [&'a [f32]],
     first: usize,
     dweights: &'a mut [f32],
 }
@@ -140,7 +141,8 @@ impl Kernel for TransformBack<'_> {
                 let mut half = [[[0.0; BLOCK]; PATCH]; 3];
                 for q in 0..PATCH {
                     for k in 0..PATCH {
-                        let sums = &self.accumulator[(k * PATCH + q) * position + at..][..BLOCK];
+                        let at = (k * PATCH + q) * position + at;
+                        let sums = total(self.accumulators, at);
                         for p in 0..3 {
                             for i in 0..BLOCK {
                                 half[p][q][i] += A[p][k] * f64::from(sums[i]);
@@ -148,7 +150,8 @@ impl Kernel for TransformBack<'_> {
                         }
                     }
                 }
-                let dweights = &mut dweights[block * BLOCK * 9..][..BLOCK * 9];
+                // In the order of the weights, so that they are added as they lie there.
+                let mut taps = [0.0; BLOCK * 9];
                 for p in 0..3 {
                     for q in 0..3 {
                         let mut sums = [0.0; BLOCK];
@@ -158,9 +161,13 @@ impl Kernel for TransformBack<'_> {
                             }
                         }
                         for i in 0..BLOCK {
-                            dweights[i * 9 + (2 - p) * 3 + 2 - q] += sums[i] as f32;
+                            taps[i * 9 + (2 - p) * 3 + 2 - q] = sums[i] as f32;
                         }
                     }
+                }
+                let dweights = &mut dweights[block * BLOCK * 9..][..BLOCK * 9];
+                for (dweight, tap) in dweights.iter_mut().zip(taps) {
+                    *dweight += tap;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kernels::averaged_relu::averaged_relu;
-use kernels::buffer::Buffer;
+use kernels::buffer::{Buffer, bring_near};
 use kernels::conv::Epilogue;
 use kernels::norm::{self, Moments};
 use kernels::pool;
@@ -79,6 +79,11 @@ impl<'a> Reader<'a> {
             Some(slot) => &self.passing[slot][..self.group.count * len],
             None => &self.values[id][self.group.range(len)],
         }
+    }
+
+    /// Whether a value lies in memory, where it is kept for all images.
+    pub fn is_far(&self, id: NodeId) -> bool {
+        self.plan.kept[id] && self.slots[id].is_none()
     }
 
     /// Any value; one that is not kept is computed into `spare`. A constant is as
@@ -336,6 +341,15 @@ impl Forward<'_> {
                 let count = reader.group.count;
                 conv.reserve(packed.scratch_len(count));
                 let bias = parameters.clone().nth(1).map(|p| self.parameters.get(p));
+                let inputs = inputs(self.graph, id, unit);
+                for (&input, values) in inputs.iter().zip(&read) {
+                    if reader.is_far(input) {
+                        bring_near(values);
+                    }
+                }
+                if reader.is_far(id) {
+                    bring_near(y);
+                }
                 if with_statistics {
                     let [mean, deviation] = sums;
                     packed.run_with_statistics(count, read[0], bias, y, conv, mean, deviation);

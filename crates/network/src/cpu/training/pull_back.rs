@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernels::averaged_relu::averaged_relu_gradient;
 use kernels::backward::sum_rows;
-use kernels::buffer::Buffer;
+use kernels::buffer::{Buffer, bring_near};
 use kernels::gradient::{ConvInputs, InputPass};
 use kernels::norm::{self, BackwardTerms, Mask, Masking};
 use rayon::prelude::*;
@@ -369,36 +369,23 @@ impl PullBack<'_> {
     }
 
     /// Adds the gradients of a convolution's weights and bias, of one quarter.
-    fn conv_gradients(&self, id: NodeId, work: &mut [Work], gradients: &mut HostGradients) {
+    fn conv_gradients(&self, id: NodeId, work: &[Work], gradients: &mut HostGradients) {
         let Unit::Conv { parameters, .. } = &self.training.plan.units[id] else {
             unreachable!("only convolutions have weights")
         };
         let plan = self.training.weight_gradient(id);
         let len = plan.accumulator_len();
-        let Some((first, rest)) = work.split_first_mut() else {
-            return;
-        };
         // Each element is summed in the order of the shares.
-        const PIECE: usize = 4096;
-        let pieces = first.weights[..len].par_chunks_mut(PIECE).enumerate();
-        pieces.for_each(|(i, sum)| {
-            for work in &*rest {
-                for (sum, x) in sum.iter_mut().zip(&work.weights[i * PIECE..]) {
-                    *sum += x;
-                }
-            }
-        });
+        let sums: Vec<&[f32]> = work.iter().map(|work| &work.weights[..len]).collect();
         // Sixteen outputs at a time, which lie beside each other in the sums.
         const ROWS: usize = 16;
         let gradient = gradients.get_mut(parameters.start);
         let row = gradient.len() / self.graph.shape(id).channels;
         let rows = gradient.par_chunks_mut(ROWS * row).enumerate();
-        let sums = &first.weights[..len];
-        rows.for_each(|(i, rows)| plan.add_to(sums, i * ROWS, rows));
+        rows.for_each(|(i, rows)| plan.add_to(&sums, i * ROWS, rows));
         if let Some(bias) = parameters.clone().nth(1) {
             for (c, g) in gradients.get_mut(bias).iter_mut().enumerate() {
-                let rest: f64 = rest.iter().map(|work| work.bias[c]).sum();
-                *g += (first.bias[c] + rest) as f32;
+                *g += work.iter().map(|work| work.bias[c]).sum::<f64>() as f32;
             }
         }
     }
@@ -426,6 +413,11 @@ impl Runner<'_, '_> {
             Place::Batch(_) => self.reader.group.range(len),
             Place::Group(_) => 0..self.reader.group.count * len,
         }
+    }
+
+    /// Whether a buffer lies in memory, for all images.
+    fn is_far(&self, id: BufferId) -> bool {
+        matches!(self.place(id), Place::Batch(_))
     }
 
     fn take(&mut self, id: BufferId) -> Buffer {
@@ -605,6 +597,21 @@ impl Runner<'_, '_> {
         let mut masked = mask
             .filter(|&(unit, _)| !reader.plan.bits[unit])
             .map(|(unit, reduce)| masking(reader, unit, reduce, &mut sums));
+        if let (Some(side), Some((dx, range))) = (side, &dx)
+            && self.is_far(side.dx)
+        {
+            bring_near(&dx[range.clone()]);
+        }
+        if let (Some(add), Some(residual)) = (side.and_then(|side| side.add), residual)
+            && self.is_far(add)
+        {
+            bring_near(residual);
+        }
+        if let Some(Mask::Positive(y)) = masked.as_ref().map(|masked| masked.mask)
+            && mask.is_some_and(|(unit, _)| reader.is_far(unit))
+        {
+            bring_near(y);
+        }
         let mut pulled = side.is_none();
         if parameters {
             let plan = self.pull_back.training.weight_gradient(id);
@@ -624,6 +631,7 @@ impl Runner<'_, '_> {
                     }
                 }
             };
+            bring_near(inputs.x);
             let fused = packed.backward().filter(|conv| plan.pulls_back(conv));
             let input_pass = match (fused, &mut dx) {
                 (Some(conv), Some((dx, range))) => {
