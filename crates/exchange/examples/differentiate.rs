@@ -1,14 +1,12 @@
 //! What a network of any file computes, for a check from outside:
-//! `tests/check_torchvision.py` and `tests/check_networks.py` run this and compare.
+//! `tests/check_networks.py` and `tests/check_checkpoints.py` run this and compare.
 //!
-//! `differentiate MODEL INPUTS.pt OUT [ARCH] [--fast]`
+//! `differentiate MODEL INPUTS.pt OUT [ARCH]`
 //!
 //! INPUTS holds `images` (`N x H x W x C`) and `cotangents` (`N x classes`).
 //! Writes the logits of all images and the cotangents pulled back to them as
-//! bare f32 values: `OUT.cpu.f32` of the fast executor, and `OUT.plain.f32` of
-//! the first image by plain loops in f64, unless `--fast` asks to leave that
-//! out. Exports the network as
-//! `OUT.keep.onnx` and `OUT.fold.onnx`.
+//! bare f32 values: `OUT.cpu.f32` of the fast executor, `OUT.plain.f32` by plain
+//! loops in f64. Exports the network as `OUT.keep.onnx` and `OUT.fold.onnx`.
 
 use std::error::Error;
 use std::path::Path;
@@ -42,12 +40,9 @@ fn run(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
-    let all = words.len();
-    words.retain(|word| word != "--fast");
-    let fast = words.len() < all;
+    let words: Vec<String> = std::env::args().skip(1).collect();
     let [model, inputs, out, rest @ ..] = words.as_slice() else {
-        return Err("differentiate MODEL INPUTS.pt OUT [ARCH] [--fast]".into());
+        return Err("differentiate MODEL INPUTS.pt OUT [ARCH]".into());
     };
     let inputs = pytorch::read(&std::fs::read(inputs)?)?;
     let (images, cotangents) = (&inputs["images"], &inputs["cotangents"]);
@@ -68,11 +63,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cpu = Cpu::new(&model, Arc::new(pool));
     let (images, cotangents) = (&images.values, &cotangents.values);
     run(&cpu, images, cotangents, &format!("{out}.cpu.f32"))?;
-    if !fast {
-        let first = &images[..model.graph.input().len()];
-        let plain = Reference::<f64>::new(&model);
-        run(&plain, first, cotangents, &format!("{out}.plain.f32"))?;
-    }
+    let plain = Reference::<f64>::new(&model);
+    run(&plain, images, cotangents, &format!("{out}.plain.f32"))?;
     for (kind, fold) in [("keep", Fold::Keep), ("fold", Fold::Fold)] {
         std::fs::write(format!("{out}.{kind}.onnx"), onnx::write(&model, fold))?;
     }

@@ -3,17 +3,17 @@ RobustBench and the robustness package save them.
 
 Run from the repository, with torch, torchvision and timm:
 
-    python crates/exchange/tests/check_checkpoints.py [--program PROGRAM] [NAME ...]
+    python crates/exchange/tests/check_checkpoints.py [--out TABLE.md] [NAME ...]
 
 None of their weights is needed: each network is built with random ones (by torchvision or
 timm, or here after its public layout), with statistics of random images, and saved with
 the names and the wrapping of that project. `examples/differentiate.rs` loads the file by
 the built-in architecture's name; its logits and input gradients are compared with
-PyTorch's in f64 by the rules of `check_networks.py`. Exit code 1 on a miss.
+PyTorch's in f64 by the rules of `check_networks.py`, whose columns the table has. Exit code
+1 on a miss.
 """
 
 import argparse
-import copy
 import subprocess
 import sys
 import tempfile
@@ -24,98 +24,9 @@ import timm
 import torch
 import torchvision
 from torch import nn
-from torch.nn import functional as F
 
-from check_networks import BOUND, IMAGES, close, differentiate, distances, read, settle, spread
-
-
-class CifarBlock(nn.Module):
-    """Two convolutions; a 1x1 convolution where the shape changes."""
-
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            conv = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            self.downsample = nn.Sequential(conv, nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
-
-
-class CifarResNet(nn.Module):
-    """The ResNet of Cohen et al. and Salman et al. for CIFAR-10."""
-
-    def __init__(self, depth, classes=10):
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(16)
-        inputs = 16
-        for stage, width in enumerate([16, 32, 64], 1):
-            blocks = []
-            for block in range((depth - 2) // 6):
-                stride = 2 if stage > 1 and block == 0 else 1
-                blocks.append(CifarBlock(inputs, width, stride))
-                inputs = width
-            setattr(self, f"layer{stage}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(64, classes)
-
-    def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = self.layer3(self.layer2(self.layer1(x)))
-        return self.fc(x.mean((2, 3)))
-
-
-class WideBlock(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.bn1 = nn.BatchNorm2d(inputs)
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.equal = inputs == outputs
-        self.convShortcut = (
-            None if self.equal else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-        )
-
-    def forward(self, x):
-        y = F.relu(self.bn1(x))
-        z = self.conv2(F.relu(self.bn2(self.conv1(y))))
-        return z + (x if self.equal else self.convShortcut(y))
-
-
-class WideStage(nn.Module):
-    def __init__(self, count, inputs, outputs, stride):
-        super().__init__()
-        first = WideBlock(inputs, outputs, stride)
-        rest = [WideBlock(outputs, outputs, 1) for _ in range(count - 1)]
-        self.layer = nn.Sequential(first, *rest)
-
-    def forward(self, x):
-        return self.layer(x)
-
-
-class WideResNet(nn.Module):
-    """RobustBench's WideResNet-28-10."""
-
-    def __init__(self, depth=28, width=10, classes=10):
-        super().__init__()
-        count, widths = (depth - 4) // 6, [16, 16 * width, 32 * width, 64 * width]
-        self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
-        self.block1 = WideStage(count, widths[0], widths[1], 1)
-        self.block2 = WideStage(count, widths[1], widths[2], 2)
-        self.block3 = WideStage(count, widths[2], widths[3], 2)
-        self.bn1 = nn.BatchNorm2d(widths[3])
-        self.fc = nn.Linear(widths[3], classes)
-
-    def forward(self, x):
-        x = self.block3(self.block2(self.block1(self.conv1(x))))
-        return self.fc(F.relu(self.bn1(x)).mean((2, 3)))
+from check_networks import Expected, options, settle, write_inputs
+from cifar_networks import CifarResNet, WideResNet
 
 
 class Normalise(nn.Module):
@@ -253,47 +164,38 @@ LAYOUTS = {
 }
 
 
-def check(name, folder, program):
+def check(name, folder, program, table):
+    label = f"{name}, `{LAYOUTS[name][0]}`"
+    if label in table.rows:
+        return
     architecture, make, size, saved = LAYOUTS[name]
     torch.manual_seed(8)
     net = settle(make(), size)
-    images = torch.rand(IMAGES, 3, size, size)
-    cotangents = torch.randn(IMAGES, net(images[:1]).shape[1])
-    _, rough = differentiate(net, images, cotangents)
-    double = copy.deepcopy(net).double()
-    logits, gradients = differentiate(double, images.double(), cotangents.double())
+    images = torch.rand(2 if size <= 64 else 1, 3, size, size)
+    with torch.no_grad():
+        classes = net(images[:1]).shape[1]
+    cotangents = torch.randn(len(images), classes)
     file, inputs, out = (folder / n for n in ("checkpoint.pth.tar", "inputs.pt", "out"))
     torch.save(saved(net), file)
-    nhwc = images.permute(0, 2, 3, 1).contiguous()
-    torch.save({"images": nhwc, "cotangents": cotangents}, inputs)
-    command = [*program, file, inputs, out, architecture, "--fast"]
+    write_inputs(inputs, images, cotangents)
+    expected = Expected(net, images, cotangents)
+    command = [*program, file, inputs, out, architecture]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
-        print(f"| {name} | `{architecture}` | REFUSED: {run.stderr.strip()[:300]} | | | | | no |")
-        return True
-    ours, fast = read(f"{out}.cpu.f32", IMAGES, logits.shape[1])
-    off = ((ours.double() - logits).abs().max() / logits.abs().max()).item()
-    gradient, pytorch = spread(distances(fast, gradients)), spread(distances(rough, gradients))
-    ok = off < BOUND and close(gradient, pytorch)
-    cells = " | ".join(f"{value:.0e}" for value in (off, *gradient, *pytorch))
-    print(f"| {name} | `{architecture}` | {cells} | {'yes' if ok else 'NO'} |", flush=True)
-    return not ok
+        table.add(label, [f"REFUSED: {run.stderr.strip()[:300]}"], "NO")
+        return
+    row, ok = expected.judge(out)
+    table.add(label, row, "yes" if ok else "NO")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", help="the built example `differentiate`")
-    parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
-    program = "cargo run -q --release -p heatsmooth-exchange --example differentiate --".split()
-    if options.program:
-        program = [options.program]
-    print("|saved by|architecture|logits|gradient, best|median|PyTorch's, best|median|agrees|")
-    print("|---|---|---|---|---|---|---|---|")
+    columns = "saved by, logits, f64, f32, moved, PyTorch's, agrees".split(", ")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    asked, program, table = options(parser, columns)
     with tempfile.TemporaryDirectory() as folder:
-        names = options.names or LAYOUTS
-        missed = [check(name, Path(folder), program) for name in names]
-    return any(missed)
+        for name in asked.names or LAYOUTS:
+            check(name, Path(folder), program, table)
+    return table.missed
 
 
 if __name__ == "__main__":
