@@ -99,7 +99,11 @@ impl Registry {
     ) -> Result<Fitted, Error> {
         let entry = self.method(method)?;
         let data = workshop.data;
-        let mut all = (entry.training)(data.name()?).write();
+        let arch = match workshop.origin {
+            Origin::Architecture(weights) => weights.arch.as_deref(),
+            Origin::Model(_) => None,
+        };
+        let mut all = entry.usual(data.name()?, arch).write();
         all.lay(values.clone());
         let training = Training::read(&all)?;
         training.check()?;

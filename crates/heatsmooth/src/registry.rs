@@ -12,6 +12,7 @@ use certify::{
     Smoothing,
 };
 use data::Targets;
+use network::architecture::has_layer_norms;
 use network::{Distribution, TaskKind};
 use record::MethodInfo;
 use serde_json::{Value, json};
@@ -45,13 +46,30 @@ pub struct MethodEntry {
     pub labels: bool,
     /// What can be set.
     pub fields: fn() -> Vec<Field>,
-    /// How it trains on a data set where nothing is said.
+    /// How it trains on a data set where nothing is said; see [`MethodEntry::usual`].
     pub training: fn(data: &str) -> Training,
     /// The method with these settings; the noise level that the model started
     /// from stores, if there is one, comes along.
     pub choose: fn(&Values, Option<f64>) -> Result<MethodChoice, Error>,
     /// Its cost in forward passes for one image in one epoch, roughly.
     pub cost: fn(&Values) -> f64,
+}
+
+impl MethodEntry {
+    /// How it trains on a data set where nothing is said: a built-in network with fresh
+    /// weights if a name is given. Without batch norms such a network needs bounded
+    /// gradients, and a transformer, which does not know what a shifted digit is, more
+    /// passes over the digits.
+    pub fn usual(&self, data: &str, arch: Option<&str>) -> Training {
+        let mut training = (self.training)(data);
+        if self.labels && arch.is_some_and(has_layer_norms) {
+            training.clip = 1.0;
+        }
+        if self.labels && (arch, data) == (Some("smallvit"), "digits") {
+            training.epochs *= 3;
+        }
+        training
+    }
 }
 
 /// What records call the methods with other noise than Gaussian.

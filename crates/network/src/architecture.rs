@@ -139,6 +139,22 @@ fn names() -> String {
     names.join(", ")
 }
 
+/// Built-in networks with layer norms.
+const LAYER_NORMS: [&str; 6] = [
+    "smallvit",
+    "smallconvnext",
+    "convnext_tiny",
+    "vit_b_16",
+    "vit_tiny_patch16_224",
+    "swin_t",
+];
+
+/// Whether a built-in network has layer norms rather than batch norms: from scratch, such
+/// a network learns better where its gradients are bounded.
+pub fn has_layer_norms(name: &str) -> bool {
+    LAYER_NORMS.contains(&name)
+}
+
 /// Builds a network by name.
 pub fn build(name: &str, task: &Task) -> Result<Graph, ArchitectureError> {
     let mut builder = match name {

@@ -86,26 +86,41 @@ fn command(command: Command, registry: &Registry) -> Command {
     all
 }
 
-/// A field whose help names the defaults that the method has for the data set.
+/// A field whose help names the defaults that the method has for the data set and the
+/// network.
 fn with_usual(entry: &MethodEntry, field: Field) -> Field {
-    let usual = |data: &str| {
-        let default = (entry.training)(data).write().get(&field.name).cloned();
+    let usual = |data: &str, arch: Option<&str>| {
+        let default = entry.usual(data, arch).write().get(&field.name).cloned();
         Field {
             default,
             ..field.clone()
         }
     };
-    let (digits, others) = (usual("digits"), usual(""));
-    match (digits.default_text(), others.default_text()) {
-        (Some(digits), Some(others)) if digits != others => Field {
-            help: format!(
-                "{} [default: {digits} for digits, else {others}]",
-                field.help
-            ),
+    let words = |data, arch| usual(data, arch).default_text();
+    let (digits, others) = (words("digits", None), words("", None));
+    let (Some(digits), Some(others)) = (digits, others) else {
+        return usual("", None);
+    };
+    let mut said = match digits == others {
+        true => others.clone(),
+        false => format!("{digits} for digits, else {others}"),
+    };
+    // One network stands for all with layer norms.
+    let (bounded, small) = (
+        words("", Some("vit_b_16")),
+        words("digits", Some("smallvit")),
+    );
+    if let Some(bounded) = bounded.filter(|bounded| *bounded != others) {
+        said += &format!("; {bounded} for networks with layer norms");
+    } else if let Some(small) = small.filter(|small| *small != digits) {
+        said += &format!("; {small} for smallvit on digits");
+    }
+    match said == others {
+        true => usual("", None),
+        false => Field {
+            help: format!("{} [default: {said}]", field.help),
             ..field
         },
-        (_, Some(_)) => others,
-        _ => field,
     }
 }
 
@@ -144,17 +159,20 @@ pub fn preset_list(method: &str) -> Vec<(String, String)> {
 pub fn resolved(entry: &MethodEntry, fields: &[Field], matches: &ArgMatches) -> Result<Values> {
     let said = options::said(fields, matches)?;
     let data = read::<DataSource>(&said)?.data.unwrap_or_default();
-    let mut values = (entry.training)(&data).write();
+    let mut over = Values::default();
     if let Some(name) = matches.get_one::<String>("preset") {
-        let mut preset = presets::preset(&entry.info.name, name, fields)?;
+        over = presets::preset(&entry.info.name, name, fields)?;
         if said.has("from") {
             // The network that is started from has its own.
-            preset.remove("arch");
-            preset.remove("normalise");
+            over.remove("arch");
+            over.remove("normalise");
         }
-        values.lay(preset);
     }
-    values.lay(said);
+    over.lay(said);
+    let fresh = read::<RunOptions>(&over)?;
+    let arch = fresh.arch.filter(|_| fresh.from.is_none());
+    let mut values = entry.usual(&data, arch.as_deref()).write();
+    values.lay(over);
     Ok(values)
 }
 

@@ -21,4 +21,5 @@ mod parquet;
 mod regression;
 mod shards;
 mod siblings;
+mod tokens;
 mod workspace;

@@ -139,10 +139,19 @@ fn model(
     fields.extend(own.iter().cloned());
     fields.extend(Training::fields());
     let given = config::values(&table, &fields)?;
-    let mut values = (entry.training)(data.unwrap_or_default()).write();
-    if let Some(name) = ModelPart::read(&given)?.preset {
-        values.lay(preset(&entry.info.name, &name, &fields)?);
-    }
+    let part = ModelPart::read(&given)?;
+    let chosen = match part.preset {
+        Some(name) => preset(&entry.info.name, &name, &fields)?,
+        None => Values::default(),
+    };
+    let arch = match (&part.from, part.arch) {
+        (Some(_), _) => None,
+        (None, None) => ModelPart::read(&chosen)?.arch,
+        (None, arch) => arch,
+    };
+    let usual = entry.usual(data.unwrap_or_default(), arch.as_deref());
+    let mut values = usual.write();
+    values.lay(chosen);
     values.lay(given);
     let part = ModelPart::read(&values)?;
     let normalise = part.normalise.filter(|text| text != "none");

@@ -1,6 +1,6 @@
 //! Parameter and MAC counts against published ones, and errors of graphs.
 
-use network::architecture::{ARCHITECTURES, ArchitectureError, Task, build};
+use network::architecture::{ARCHITECTURES, ArchitectureError, Task, build, has_layer_norms};
 use network::{Graph, GraphBuilder, GraphError, Op, Shape, Summary};
 
 fn cifar() -> Task {
@@ -78,6 +78,9 @@ fn every_architecture_builds_on_its_usual_images() {
         };
         let graph = build(name, &task).unwrap();
         assert_eq!(graph.classes(), 10, "{name}");
+        let mut ops = graph.nodes().iter().map(|node| &node.op);
+        let layer_norms = ops.any(|op| matches!(op, Op::LayerNorm { .. }));
+        assert_eq!(has_layer_norms(name), layer_norms, "{name}");
         let text = serde_json::to_string(&graph).unwrap();
         assert_eq!(serde_json::from_str::<Graph>(&text).unwrap(), graph);
     }
