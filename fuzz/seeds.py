@@ -3,8 +3,8 @@
     heatsmooth demo --out demo
     python fuzz/seeds.py demo [MORE...]
 
-writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `values`, `log` (from the demo's logs, and
-those of further folders: `clever`, `calibrate` and intervals of real values)
+writes `fuzz/corpus/TARGET/*` for `idx`, `cifar`, `values`, `shards`, `pack`, `log` (from the
+demo's logs, and those of further folders: `clever`, `calibrate` and intervals of real values)
 and `config` (from the shipped presets).
 """
 
@@ -13,10 +13,13 @@ import io
 import json
 import struct
 import sys
+import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 HERE = Path(__file__).parent
+IMAGES = HERE / "../crates/data/tests/goldens"
 # As in `fuzz_targets/config.rs`.
 COMMANDS = (
     "train-baseline train-gaussian train-smoothadv train-adversarial"
@@ -66,6 +69,42 @@ def values():
             put("values", f"{name}-{method}", b"\xff" + file.getvalue())
 
 
+def shards():
+    small = [(IMAGES / name).read_bytes() for name in ("jpeg-4x4.jpg", "jpeg-grey.jpg")]
+    kinds = {
+        "keys": [("0.jpg", small[0]), ("0.cls", b"1"), ("1.jpg", small[1]), ("1.cls", b"0")],
+        "json": [("0.json", b'{"label": 1}'), ("0.jpg", small[0])],
+        "classes": [("ant/0.jpg", small[0]), ("bee/0.jpg", small[1])],
+    }
+    for kind, files in kinds.items():
+        for form in [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]:
+            file = io.BytesIO()
+            with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+                for name, content in files:
+                    about = tarfile.TarInfo(name)
+                    about.size = len(content)
+                    archive.addfile(about, io.BytesIO(content))
+            put("shards", f"{kind}-{form}", file.getvalue())
+
+
+def pack():
+    view = {"height": 8, "width": 8, "channels": 3, "short_side": 8}
+    sizes, pixels, images = [(8, 8), (8, 11)], b"", []
+    for label, (height, width) in enumerate(sizes):
+        image = bytes(i * 7 % 256 for i in range(height * width * 3))
+        place = {"at": len(pixels), "height": height, "width": width}
+        images.append({**place, "label": label, "crc": zlib.crc32(image)})
+        pixels += image
+    key = f"{64 * '0'} 8x8x3 short side 8"
+    table = json.dumps({"key": key, "images": images, "left_out": []}).encode()
+    part = pixels + table + struct.pack("<Q", len(table)) + b"hs-pack1"
+    about = {"format": "heatsmooth-pack", "version": 1, "source": "a", "source_sha256": 64 * "0"}
+    about |= {"view": view, "classes": ["ant", "bee"], "words": [], "labelled": True}
+    about |= {"parts": 1, "images": 2, "left_out": []}
+    about = json.dumps(about).encode()
+    put("pack", "pack", struct.pack("<H", len(about)) + about + part)
+
+
 def log(folders):
     for demo in folders:
         logs(demo)
@@ -99,5 +138,7 @@ if __name__ == "__main__":
     idx()
     cifar()
     values()
+    shards()
+    pack()
     log(map(Path, sys.argv[1:]))
     config()

@@ -99,7 +99,7 @@ fn with_usual(entry: &MethodEntry, field: Field) -> Field {
     let words = |data, arch| usual(data, arch).default_text();
     let (digits, others) = (words("digits", None), words("", None));
     let (Some(digits), Some(others)) = (digits, others) else {
-        return usual("", None);
+        return field;
     };
     let mut said = match digits == others {
         true => others.clone(),
