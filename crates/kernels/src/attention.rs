@@ -4,7 +4,7 @@
 //! and multiplied by the values while they are in the cache, so the matrix of all scores
 //! is never stored. The way back makes them again.
 
-use crate::gemm::{Panels, Sink, panel};
+use crate::gemm::{Ahead, Panels, Sink, panel};
 use crate::isa::{Isa, Kernel};
 use crate::matmul::{Matrix, pack};
 use crate::simd::Simd;
@@ -213,7 +213,18 @@ fn multiply<S: Simd>(
         // SAFETY: row `r` at step `k` of the depth is element `r * depth + k` of a plain
         // factor and `k * rows + r` of a turned one, of `rows * depth`; the panel has
         // `depth * width` floats, and the outputs are its columns of all rows of `y`.
-        unsafe { panel(s, &starts, &places, run, w.as_ptr(), width / S::LANES, sink) };
+        unsafe {
+            panel(
+                s,
+                &starts,
+                &places,
+                run,
+                w.as_ptr(),
+                width / S::LANES,
+                sink,
+                Ahead::NOTHING,
+            )
+        };
         w = &w[depth * width..];
     }
 }

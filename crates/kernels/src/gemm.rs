@@ -3,9 +3,9 @@
 //! A tile is `MR` rows (pixels) by `NV` vectors of output channels. Per step of
 //! the depth it loads `NV` vectors of packed weights and broadcasts one value
 //! of every row: with 6 x 2 on 16 registers, 12 multiply-adds for 8 loads, so
-//! that the multipliers are the limit; with 12 x 2 on 32 registers 24 for 14. Every output is one chain of
-//! multiply-adds in the order of the depth, whatever tile it falls into: so a
-//! result does not depend on what else is computed in the call.
+//! that the multipliers are the limit; with 12 x 2 on 32 registers 24 for 14. Every
+//! output is one chain of multiply-adds in the order of the depth, whatever tile it
+//! falls into: so a result does not depend on what else is computed in the call.
 
 use crate::isa::{Isa, Kernel};
 use crate::simd::{Simd, relu};
@@ -199,33 +199,84 @@ impl Sink {
     }
 }
 
-/// One tile: `y[m] = finish(sum over runs and k of rows[m][run + k] * w[k])`.
+/// Weights that are wanted after those at hand; asked for on the way.
+#[derive(Clone, Copy)]
+pub(crate) struct Ahead {
+    /// What is asked for next; never followed.
+    at: *const f32,
+    /// Floats that are left.
+    left: usize,
+}
+
+impl Ahead {
+    pub const NOTHING: Self = Self {
+        at: std::ptr::null(),
+        left: 0,
+    };
+
+    /// So many floats, which need not exist.
+    pub fn new(at: *const f32, floats: usize) -> Self {
+        Self { at, left: floats }
+    }
+}
+
+/// Cache lines asked for in four steps of the depth: a panel is there before its tiles
+/// of a few dozen rows are done.
+const LINES: usize = 2;
+/// Floats of a cache line.
+const LINE: usize = 16;
+
+/// One tile: `y[m] = finish(sum over runs and k of rows[m][run + k] * w[k])`. Of `MR`
+/// rows the first `count` are different, and the others repeat the last of these.
 ///
 /// # Safety
 /// For all `m` and all `run` in `runs`, `rows[m] + run` must be readable for
 /// `depth` floats, `w` for `runs.len() * depth * NV * LANES`, and the sink valid
-/// for `MR` rows.
+/// for `count` rows, one at least.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a product's parts")]
 unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     s: S,
     rows: [*const f32; MR],
+    count: usize,
     runs: &[usize],
     depth: usize,
     mut w: *const f32,
     sink: Sink,
+    ahead: &mut Ahead,
 ) {
     // Plain loops over constants: the compiler must unroll every one of them
     // to keep the sums in registers.
     let mut acc = [[s.zero(); NV]; MR];
+    let at = |m: usize| m.min(count - 1) * sink.stride;
     // SAFETY: all addresses are inside what the contract above promises: rows
     // at `run + k` with `k < depth`, weights advance by one row of the panel
-    // per step, and outputs stay below `sink.channels` of `MR` rows.
+    // per step, and outputs stay below `sink.channels` of `count` rows. All reads of
+    // outputs come before the first write, so that a row may repeat.
     unsafe {
         if sink.accumulate {
             for m in 0..MR {
-                acc[m] = sink.load(s, sink.y.add(m * sink.stride));
+                acc[m] = sink.load(s, sink.y.add(at(m)));
             }
         }
+        for m in 0..MR {
+            for v in 0..NV {
+                // What the next tile starts from, and this one ends with.
+                let at = (MR + m) * sink.stride + v * S::LANES;
+                if sink.accumulate {
+                    s.prefetch(sink.y.wrapping_add(at));
+                }
+                if !sink.residual.is_null() {
+                    let at = m * sink.stride + v * S::LANES;
+                    s.prefetch(sink.residual.wrapping_add(at));
+                }
+            }
+        }
+        // Without anything to ask for it is the same line again and again.
+        let (mut wanted, step) = match ahead.left {
+            0 => (w, 0),
+            _ => (ahead.at, LINE),
+        };
         for &run in runs {
             let mut p = rows;
             for m in 0..MR {
@@ -234,6 +285,10 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             let mut k = 0;
             // By fours: what a turn of the loop costs beside its products.
             while k + 4 <= depth {
+                for _ in 0..LINES {
+                    s.prefetch_far(wanted);
+                    wanted = wanted.wrapping_add(step);
+                }
                 for i in 0..4 {
                     multiply(s, &mut acc, &p, k + i, w.add(i * NV * S::LANES));
                 }
@@ -246,6 +301,11 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                 k += 1;
             }
         }
+        let asked = runs.len() * (depth / 4) * LINES * LINE;
+        *ahead = Ahead {
+            at: wanted,
+            left: ahead.left.saturating_sub(asked),
+        };
         if !sink.bias.is_null() {
             let bias: [S::V; NV] = sink.load(s, sink.bias);
             for m in 0..MR {
@@ -256,7 +316,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
         }
         if !sink.residual.is_null() {
             for m in 0..MR {
-                let residual: [S::V; NV] = sink.load(s, sink.residual.add(m * sink.stride));
+                let residual: [S::V; NV] = sink.load(s, sink.residual.add(at(m)));
                 for v in 0..NV {
                     acc[m][v] = s.add(acc[m][v], residual[v]);
                 }
@@ -270,7 +330,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             }
         }
         for m in 0..MR {
-            sink.store(s, sink.y.add(m * sink.stride), acc[m]);
+            sink.store(s, sink.y.add(at(m)), acc[m]);
         }
     }
 }
@@ -302,12 +362,14 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
     }
 }
 
-/// All `rows` against one panel of `vectors` vectors, in tiles of 12 or 6 rows,
-/// as registers allow, and of 4, 2 and 1.
+/// All `rows` against one panel of `vectors` vectors, in tiles of as many rows
+/// as registers allow, and of fewer at the end. Meanwhile the weights that come next are
+/// asked for: the cache's own guess ends at the borders of pages.
 ///
 /// # Safety
 /// As [`tile`], for every row.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a product's parts")]
 pub(crate) unsafe fn panel<S: Simd>(
     s: S,
     rows: &[*const f32],
@@ -316,14 +378,15 @@ pub(crate) unsafe fn panel<S: Simd>(
     w: *const f32,
     vectors: usize,
     sink: Sink,
+    ahead: Ahead,
 ) {
     // SAFETY: passed on.
     unsafe {
         if vectors == 2 {
-            tiles::<S, 2>(s, rows, runs, depth, w, sink);
+            tiles::<S, 2>(s, rows, runs, depth, w, sink, ahead);
         } else {
             debug_assert_eq!(vectors, 1);
-            tiles::<S, 1>(s, rows, runs, depth, w, sink);
+            tiles::<S, 1>(s, rows, runs, depth, w, sink, ahead);
         }
     }
 }
@@ -338,39 +401,61 @@ unsafe fn tiles<S: Simd, const NV: usize>(
     depth: usize,
     w: *const f32,
     sink: Sink,
+    mut ahead: Ahead,
 ) {
     let mut done = 0;
+    // A tile of `mr` rows, the last one repeated where fewer are left: a few chains of
+    // sums take as long as more of them.
     macro_rules! step {
-        ($mr:literal) => {{
+        ($mr:literal, $count:expr) => {{
+            let count: usize = $count;
             let mut r = [std::ptr::null(); $mr];
-            r.copy_from_slice(&rows[done..done + $mr]);
-            // SAFETY: the rows `done..done + mr` exist; passed on.
-            unsafe { tile::<S, $mr, NV>(s, r, runs, depth, w, sink.below(done)) };
-            done += $mr;
+            for m in 0..$mr {
+                r[m] = rows[done + m.min(count - 1)];
+            }
+            // SAFETY: the rows `done..done + count` exist; passed on.
+            unsafe {
+                let sink = sink.below(done);
+                tile::<S, $mr, NV>(s, r, count, runs, depth, w, sink, &mut ahead);
+            }
+            done += count;
         }};
     }
     if const { tile_rows::<S>() == 12 } {
         while rows.len() - done >= 12 {
-            step!(12);
+            step!(12, 12);
         }
-        if rows.len() - done >= 8 {
-            step!(8);
+        match rows.len() - done {
+            0 => {}
+            left @ ..=4 => step!(4, left),
+            left @ 5..=6 => step!(6, left),
+            left @ 7..=8 => step!(8, left),
+            left => step!(12, left),
         }
-    }
-    if const { tile_rows::<S>() == 6 } {
+    } else if const { tile_rows::<S>() == 6 } {
         // 8 are 4 and 4: two rows alone do not hide a product's latency.
         while rows.len() - done >= 6 && rows.len() - done != 8 {
-            step!(6);
+            step!(6, 6);
         }
-    }
-    while rows.len() - done >= 4 {
-        step!(4);
-    }
-    if rows.len() - done >= 2 {
-        step!(2);
-    }
-    if done < rows.len() {
-        step!(1);
+        match rows.len() - done {
+            0 => {}
+            left @ ..=4 => step!(4, left),
+            left @ 5 => step!(6, left),
+            _ => {
+                step!(4, 4);
+                step!(4, 4);
+            }
+        }
+    } else {
+        while rows.len() - done >= 4 {
+            step!(4, 4);
+        }
+        if rows.len() - done >= 2 {
+            step!(2, 2);
+        }
+        if done < rows.len() {
+            step!(1, 1);
+        }
     }
     debug_assert_eq!(done, rows.len());
 }

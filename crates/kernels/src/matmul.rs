@@ -1,6 +1,6 @@
 //! Products of matrices that are both computed, as in attention.
 
-use crate::gemm::{Panels, Sink, panel};
+use crate::gemm::{Ahead, Panels, Sink, panel};
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 
@@ -160,7 +160,18 @@ impl Kernel for Run<'_> {
             // SAFETY: every row has `depth` floats, the panel `depth * width`, and the
             // outputs are the panel's columns of all rows of `y`, whose length `run`
             // has checked.
-            unsafe { panel(s, &rows, &[0], depth, w.as_ptr(), width / S::LANES, sink) };
+            unsafe {
+                panel(
+                    s,
+                    &rows,
+                    &[0],
+                    depth,
+                    w.as_ptr(),
+                    width / S::LANES,
+                    sink,
+                    Ahead::NOTHING,
+                )
+            };
             w = &w[depth * width..];
         }
     }

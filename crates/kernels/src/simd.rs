@@ -61,6 +61,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Asks for the cache line of an address, which need not exist.
     #[inline(always)]
     fn prefetch(self, _p: *const f32) {}
+    /// The same, into the second-level cache.
+    #[inline(always)]
+    fn prefetch_far(self, _p: *const f32) {}
     /// Reads one float into all lanes.
     ///
     /// # Safety

@@ -17,7 +17,7 @@ mod weights;
 
 use crate::buffer::Buffer;
 use crate::conv::{Filters, Part, RawEpilogue, RawSums};
-use crate::gemm::{Panels, Sink, panel};
+use crate::gemm::{Ahead, Panels, Sink, panel};
 use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
@@ -304,14 +304,18 @@ pub(crate) fn products<S: Simd, const A: usize>(
             // `count` rows of `outputs` floats, `width` of them from `c` on.
             unsafe {
                 debug_assert!(weights + depth * (c + width) <= w.weights.len());
+                let at = w.weights.as_ptr().add(weights + depth * c);
+                // The next panel, or the first one of the next position.
+                let next = Ahead::new(at.wrapping_add(depth * width), depth * width);
                 panel(
                     s,
                     &rows[..count],
                     &[position * v_stride],
                     depth,
-                    w.weights.as_ptr().add(weights + depth * c),
+                    at,
                     width / S::LANES,
                     Sink::plain(m.as_mut_ptr().add(position * m_stride + c), outputs, width),
+                    next,
                 );
             }
         }

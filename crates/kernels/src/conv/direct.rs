@@ -9,7 +9,7 @@
 use super::padded::pad;
 use super::{Filters, Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
-use crate::gemm::{Panels, Sink, panel};
+use crate::gemm::{Ahead, Panels, Sink, panel};
 use crate::geometry::{ConvShape, Padding};
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Floats of depth whose panel of weights stays in the first-level cache.
 const DEPTH_BLOCK: usize = 384;
 /// Rows that are held against all panels before the next ones are read.
-const ROW_BLOCK: usize = 96;
+const ROW_BLOCK: usize = 192;
 /// Parts are cut at multiples of this many rows: whole tiles.
 const ROW_UNIT: usize = 12;
 
@@ -196,9 +196,13 @@ impl Kernel for Run<'_> {
                 let w = group * per_group + d.runs.len() * from * d.panels.padded();
                 let length = d.runs.len() * (to - from);
                 let (first_block, last_block) = (from == 0, to == d.depth);
+                // Blocks of about one size: few rows do not pay for their panels.
+                let rows = self.rows.len();
+                let blocks = rows.div_ceil(ROW_BLOCK).max(1);
+                let largest = rows.div_ceil(blocks).next_multiple_of(ROW_UNIT);
                 let mut row = self.rows.start;
                 while row < self.rows.end {
-                    let block = ROW_BLOCK.min(self.rows.end - row);
+                    let block = largest.min(self.rows.end - row);
                     let (mut image, mut pixel) = (row / pixels, row % pixels);
                     for p in &mut pointers[..block] {
                         let at = image * image_len
@@ -213,6 +217,7 @@ impl Kernel for Run<'_> {
                             (image, pixel) = (image + 1, 0);
                         }
                     }
+                    let more = row + block < self.rows.end;
                     for p in 0..d.panels.count() {
                         let c = p * d.panels.width();
                         let width = d.panels.width_of(p);
@@ -231,6 +236,14 @@ impl Kernel for Run<'_> {
                                     std::ptr::null()
                                 }
                             };
+                            // Panels lie one behind the other, those of the next block
+                            // of depth behind the last.
+                            let (mut next, mut ahead) = (c + width, width);
+                            if next >= d.panels.padded() {
+                                ahead = d.panels.width_of(0);
+                                next = if more { 0 } else { next };
+                            }
+                            let next = d.weights.as_ptr().wrapping_add(w + length * next);
                             panel(
                                 s,
                                 &pointers[..block],
@@ -247,6 +260,7 @@ impl Kernel for Run<'_> {
                                     residual: last(self.epilogue.residual, at),
                                     relu: last_block && self.epilogue.relu,
                                 },
+                                Ahead::new(next, length * ahead),
                             );
                             if last_block && !self.epilogue.sums.is_none() {
                                 let sums = self.epilogue.sums.from(first_out + c);

@@ -57,6 +57,10 @@ impl Simd for Avx512 {
         op!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
     }
     #[inline(always)]
+    fn prefetch_far(self, p: *const f32) {
+        op!(_mm_prefetch::<_MM_HINT_T1>(p.cast()))
+    }
+    #[inline(always)]
     unsafe fn load_partial(self, p: *const f32, n: usize) -> __m512 {
         // SAFETY: masked lanes are not touched; the others are readable by
         // the contract of the method.
