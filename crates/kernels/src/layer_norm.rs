@@ -146,11 +146,13 @@ impl Set {
         let mut total = 0.0;
         let full = self.width - self.width % S::LANES;
         for row in self.rows() {
-            let mut sums = [s.zero(); 2];
-            for (k, i) in (0..full).step_by(S::LANES).enumerate() {
-                sums[k % 2] = s.add(sums[k % 2], vector(row + i, self.channel + i));
+            // Two chains, one vector each in turn.
+            let (mut this, mut other) = (s.zero(), s.zero());
+            for i in (0..full).step_by(S::LANES) {
+                let sum = s.add(this, vector(row + i, self.channel + i));
+                (this, other) = (other, sum);
             }
-            let mut sum = s.sum(s.add(sums[0], sums[1]));
+            let mut sum = s.sum(s.add(this, other));
             for i in full..self.width {
                 sum += single(row + i, self.channel + i);
             }
@@ -198,18 +200,33 @@ impl Kernel for Forward<'_> {
         self.norm.each(x.len(), |set| {
             let (mean, inverse) = set.statistics(s, &self.norm, x);
             let (mean, inverse) = (s.splat(mean), s.splat(inverse));
+            let (scale, shift) = (&self.scale[set.channel..], &self.shift[set.channel..]);
+            let (scale, shift) = (&scale[..set.width], &shift[..set.width]);
             for row in set.rows() {
-                for i in (0..set.width).step_by(S::LANES) {
-                    let n = S::LANES.min(set.width - i);
-                    let c = set.channel + i;
-                    let value = s.sub(s.read_partial(&x[row + i..][..n]), mean);
-                    let scale = s.mul(inverse, s.read_partial(&self.scale[c..][..n]));
-                    let shift = s.read_partial(&self.shift[c..][..n]);
-                    s.write_partial(&mut y[row + i..][..n], s.mul_add(value, scale, shift));
+                let (x, y) = (&x[row..][..set.width], &mut y[row..][..set.width]);
+                let mut x = x.chunks_exact(S::LANES);
+                let mut y = y.chunks_exact_mut(S::LANES);
+                let mut scale = scale.chunks_exact(S::LANES);
+                let mut shift = shift.chunks_exact(S::LANES);
+                // The compiler knows the length of whole vectors, and needs no masks.
+                let factors = (&mut scale).zip(&mut shift);
+                for ((x, y), (scale, shift)) in (&mut x).zip(&mut y).zip(factors) {
+                    moved(s, [mean, inverse], [x, scale, shift], y);
                 }
+                let (scale, shift) = (scale.remainder(), shift.remainder());
+                let rest = [x.remainder(), scale, shift];
+                moved(s, [mean, inverse], rest, y.into_remainder());
             }
         });
     }
+}
+
+/// `(x - mean) * inverse * scale + shift` of up to a vector.
+#[inline(always)]
+fn moved<S: Simd>(s: S, [mean, inverse]: [S::V; 2], [x, scale, shift]: [&[f32]; 3], y: &mut [f32]) {
+    let value = s.sub(s.read_partial(x), mean);
+    let scale = s.mul(inverse, s.read_partial(scale));
+    s.write_partial(y, s.mul_add(value, scale, s.read_partial(shift)));
 }
 
 struct Backward<'a> {
