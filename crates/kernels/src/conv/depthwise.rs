@@ -2,8 +2,9 @@
 //!
 //! A vector of channels is taken through the whole image before the next one: its
 //! padded image, copied to lie tightly, stays in the cache while every window over it
-//! is read. A tile of neighbouring pixels shares each tap's weights, and its sums are
-//! so many chains that the multipliers never wait for one of them.
+//! is read. A tile of neighbouring pixels shares each tap's weights and, with enough
+//! registers, a row's values, and its sums are so many chains that the multipliers never
+//! wait for one of them.
 
 use super::{Filters, Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
@@ -14,6 +15,8 @@ use crate::simd::{Simd, relu};
 
 /// Pixels of the largest tile.
 const TILE: usize = 8;
+/// Values in a row under such a tile, with seven taps.
+const MOST: usize = TILE + 6;
 
 #[derive(Clone, Debug)]
 pub(super) struct Depthwise {
@@ -172,15 +175,27 @@ impl Run<'_> {
                     first,
                     at,
                 };
+                // Where pixels share most of their taps, and registers hold a row of them.
+                let shared = S::REGISTERS >= 32 && (window.stride[1], window.dilation[1]) == (1, 1);
+                macro_rules! run {
+                    ($pixels:literal) => {
+                        match window.kernel[1] {
+                            7 if shared => tile::<S, $pixels, 7>(s, &place, epilogue, self.y),
+                            5 if shared => tile::<S, $pixels, 5>(s, &place, epilogue, self.y),
+                            3 if shared => tile::<S, $pixels, 3>(s, &place, epilogue, self.y),
+                            _ => tile::<S, $pixels, 1>(s, &place, epilogue, self.y),
+                        }
+                    };
+                }
                 match to - from {
-                    1 => tile::<S, 1>(s, &place, epilogue, self.y),
-                    2 => tile::<S, 2>(s, &place, epilogue, self.y),
-                    3 => tile::<S, 3>(s, &place, epilogue, self.y),
-                    4 => tile::<S, 4>(s, &place, epilogue, self.y),
-                    5 => tile::<S, 5>(s, &place, epilogue, self.y),
-                    6 => tile::<S, 6>(s, &place, epilogue, self.y),
-                    7 => tile::<S, 7>(s, &place, epilogue, self.y),
-                    _ => tile::<S, TILE>(s, &place, epilogue, self.y),
+                    1 => run!(1),
+                    2 => run!(2),
+                    3 => run!(3),
+                    4 => run!(4),
+                    5 => run!(5),
+                    6 => run!(6),
+                    7 => run!(7),
+                    _ => run!(8),
                 }
             }
         }
@@ -204,9 +219,15 @@ struct Place<'a> {
     at: usize,
 }
 
-/// `T` pixels.
+/// `T` pixels. `ROW` taps lie beside each other, as far apart as the pixels do: their
+/// values are read once for all pixels. Or it is 1.
 #[inline(always)]
-fn tile<S: Simd, const T: usize>(s: S, place: &Place<'_>, epilogue: RawEpilogue, y: &mut [f32]) {
+fn tile<S: Simd, const T: usize, const ROW: usize>(
+    s: S,
+    place: &Place<'_>,
+    epilogue: RawEpilogue,
+    y: &mut [f32],
+) {
     let n = S::LANES.min(place.channels - place.first);
     assert!(place.at + (T - 1) * place.channels + n <= y.len());
     assert_eq!(place.weights.len(), place.taps.len() * S::LANES);
@@ -215,11 +236,28 @@ fn tile<S: Simd, const T: usize>(s: S, place: &Place<'_>, epilogue: RawEpilogue,
     // above; bias and residual are as long as the channels and the outputs.
     unsafe {
         let mut sums = [s.zero(); T];
-        for (t, &tap) in place.taps.iter().enumerate() {
-            let w = s.load(place.weights.as_ptr().add(t * S::LANES));
-            let x = place.x.as_ptr().add(tap);
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = s.mul_add(s.load(x.add(i * place.step)), w, *sum);
+        if const { ROW == 1 } {
+            for (t, &tap) in place.taps.iter().enumerate() {
+                let w = s.load(place.weights.as_ptr().add(t * S::LANES));
+                let x = place.x.as_ptr().add(tap);
+                for (i, sum) in sums.iter_mut().enumerate() {
+                    *sum = s.mul_add(s.load(x.add(i * place.step)), w, *sum);
+                }
+            }
+        } else {
+            for (row, taps) in place.taps.chunks_exact(ROW).enumerate() {
+                let w = place.weights.as_ptr().add(row * ROW * S::LANES);
+                let x = place.x.as_ptr().add(taps[0]);
+                let mut values = [s.zero(); MOST];
+                for i in 0..T + ROW - 1 {
+                    values[i] = s.load(x.add(i * S::LANES));
+                }
+                for t in 0..ROW {
+                    let w = s.load(w.add(t * S::LANES));
+                    for i in 0..T {
+                        sums[i] = s.mul_add(values[i + t], w, sums[i]);
+                    }
+                }
             }
         }
         for (i, mut sum) in sums.into_iter().enumerate() {
