@@ -108,6 +108,7 @@ fn convolution(bencher: Bencher<'_, '_>, case: &Case) {
         bias: Some(&bias),
         residual: Some(&residual),
         relu: true,
+        gelu: None,
     };
     bencher
         .counter(ItemsCount::new(2 * images as u64 * shape.macs()))

@@ -11,6 +11,7 @@ pub use choice::Algorithm;
 pub(crate) use filters::Filters;
 pub(crate) use sums::RawSums;
 
+use crate::gelu::{Form, InPlace};
 use crate::geometry::{ConvShape, Padding, Shape, Window};
 use crate::isa::Isa;
 use crate::winograd::Winograd;
@@ -20,7 +21,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is done to the sums before they are written:
-/// `y = relu(conv(x) + bias + residual)`, each part optional.
+/// `y = f(conv(x) + bias + residual)`, `f` a ReLU or a Gelu; each part is optional.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epilogue<'a> {
     /// One value per output channel.
@@ -29,6 +30,8 @@ pub struct Epilogue<'a> {
     pub residual: Option<&'a [f32]>,
     /// Clip at 0.
     pub relu: bool,
+    /// After that, [`gelu`](crate::gelu::gelu).
+    pub gelu: Option<Form>,
 }
 
 /// One of several parts of the work on a block.
@@ -67,6 +70,7 @@ pub(crate) struct RawEpilogue {
     pub bias: *const f32,
     pub residual: *const f32,
     pub relu: bool,
+    pub gelu: Option<Form>,
     pub sums: RawSums,
 }
 
@@ -100,6 +104,7 @@ impl Epilogue<'_> {
             bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
             residual: self.residual.map_or(std::ptr::null(), <[f32]>::as_ptr),
             relu: self.relu,
+            gelu: self.gelu,
             sums: RawSums::NONE,
         }
     }
@@ -257,10 +262,18 @@ impl Conv {
         assert_eq!(x.len(), images * self.shape.input.len(), "input length");
         assert_eq!(y.len(), images * output.len(), "output length");
         assert!(scratch.len() >= self.scratch_len(images), "scratch length");
-        let epilogue = epilogue.raw(output.channels, y.len());
-        let y = y.as_mut_ptr();
+        let raw = epilogue.raw(output.channels, y.len());
         // SAFETY: the lengths were checked, and `y` is ours alone.
-        unsafe { self.run_part(Part::WHOLE, images, x, epilogue, y, scratch) }
+        unsafe { self.run_part(Part::WHOLE, images, x, raw, y.as_mut_ptr(), scratch) }
+        self.finish(epilogue, y);
+    }
+
+    /// The part of an epilogue that only [`Direct`] does with the rest.
+    fn finish(&self, epilogue: Epilogue<'_>, y: &mut [f32]) {
+        match (&self.method, epilogue.gelu) {
+            (Method::Direct(_), _) | (_, None) => {}
+            (_, Some(form)) => self.isa.dispatch(InPlace { form, y }),
+        }
     }
 
     /// [`Conv::run`] with no more than a bias behind it, and the mean and the sum of
@@ -354,6 +367,7 @@ impl Conv {
         parallel(parts, &part);
         let done = shared.taken.iter().all(|t| t.load(Ordering::Relaxed));
         assert!(done, "not every part was run");
+        self.finish(epilogue, y);
     }
 
     /// # Safety

@@ -78,10 +78,73 @@ impl Kernel for Forward<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let vectors = self.x.chunks(S::LANES).zip(self.y.chunks_mut(S::LANES));
-        for (x, y) in vectors {
-            let x = s.read_partial(x);
-            s.write_partial(y, s.mul(x, normal(s, self.form, x).0));
+        // The compiler knows the length of whole vectors, and needs no masks.
+        let (mut x, mut y) = (
+            self.x.chunks_exact(S::LANES),
+            self.y.chunks_exact_mut(S::LANES),
+        );
+        for (x, y) in (&mut x).zip(&mut y) {
+            value(s, self.form, x, y);
+        }
+        value(s, self.form, x.remainder(), y.into_remainder());
+    }
+}
+
+/// Of up to a vector.
+#[inline(always)]
+fn value<S: Simd>(s: S, form: Form, x: &[f32], y: &mut [f32]) {
+    let x = s.read_partial(x);
+    s.write_partial(y, s.mul(x, normal(s, form, x).0));
+}
+
+/// [`gelu`] in place, for rows of so many channels.
+///
+/// # Safety
+/// Every row must be ours alone, for that many floats.
+#[inline(always)]
+pub(crate) unsafe fn rows<S: Simd>(
+    s: S,
+    form: Form,
+    channels: usize,
+    rows: impl Iterator<Item = *mut f32>,
+) {
+    let full = channels - channels % S::LANES;
+    for row in rows {
+        // SAFETY: `c < channels`, and as many floats from there on as are left of them;
+        // by the contract.
+        unsafe {
+            for c in (0..full).step_by(S::LANES) {
+                let x = s.load(row.add(c));
+                s.store(row.add(c), s.mul(x, normal(s, form, x).0));
+            }
+            if full < channels {
+                let (row, n) = (row.add(full), channels - full);
+                let x = s.load_partial(row, n);
+                s.store_partial(row, n, s.mul(x, normal(s, form, x).0));
+            }
+        }
+    }
+}
+
+/// [`gelu`] in place.
+pub(crate) struct InPlace<'a> {
+    pub form: Form,
+    pub y: &'a mut [f32],
+}
+
+impl Kernel for InPlace<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: the slice is one row.
+        unsafe {
+            rows(
+                s,
+                self.form,
+                self.y.len(),
+                std::iter::once(self.y.as_mut_ptr()),
+            );
         }
     }
 }
@@ -98,15 +161,28 @@ impl Kernel for Backward<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let vectors = self.x.chunks(S::LANES).zip(self.dy.chunks(S::LANES));
-        for ((x, dy), dx) in vectors.zip(self.dx.chunks_mut(S::LANES)) {
-            let x = s.read_partial(x);
-            let (phi, density) = normal(s, self.form, x);
-            let slope = s.mul_add(x, density, phi);
-            let sum = s.mul_add(s.read_partial(dy), slope, s.read_partial(dx));
-            s.write_partial(dx, sum);
+        let (mut x, mut dy, mut dx) = (
+            self.x.chunks_exact(S::LANES),
+            self.dy.chunks_exact(S::LANES),
+            self.dx.chunks_exact_mut(S::LANES),
+        );
+        let vectors = (&mut x).zip(&mut dy).zip(&mut dx);
+        for ((x, dy), dx) in vectors {
+            add_slope(s, self.form, x, dy, dx);
         }
+        let dx = dx.into_remainder();
+        add_slope(s, self.form, x.remainder(), dy.remainder(), dx);
     }
+}
+
+/// Adds the gradient to up to a vector.
+#[inline(always)]
+fn add_slope<S: Simd>(s: S, form: Form, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+    let x = s.read_partial(x);
+    let (phi, density) = normal(s, form, x);
+    let slope = s.mul_add(x, density, phi);
+    let sum = s.mul_add(s.read_partial(dy), slope, s.read_partial(dx));
+    s.write_partial(dx, sum);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 use super::padded::pad;
 use super::{Filters, Part, RawEpilogue, padded_size};
 use crate::buffer::Buffer;
+use crate::gelu;
 use crate::gemm::{Ahead, Panels, Sink, panel};
 use crate::geometry::{ConvShape, Padding};
 use crate::isa::{Isa, Kernel};
@@ -262,6 +263,11 @@ impl Kernel for Run<'_> {
                                 },
                                 Ahead::new(next, length * ahead),
                             );
+                            if let (true, Some(form)) = (last_block, self.epilogue.gelu) {
+                                let y = self.y.add(at);
+                                let rows = (0..block).map(|i| y.add(i * stride));
+                                gelu::rows(s, form, width.min(d.panels.n - c), rows);
+                            }
                             if last_block && !self.epilogue.sums.is_none() {
                                 let sums = self.epilogue.sums.from(first_out + c);
                                 let first = self.first && row == self.rows.start;

@@ -25,7 +25,7 @@ fn expected(
     weights: &[f32],
     bias: Option<&[f32]>,
     residual: Option<&[f32]>,
-    relu: bool,
+    [relu, gelu]: [bool; 2],
 ) -> Vec<f64> {
     let mut y = vec![0.0; shape.output().len()];
     reference::conv(shape, &wide(x), &wide(weights), &mut y);
@@ -34,6 +34,9 @@ fn expected(
         *y += residual.map_or(0.0, |r| f64::from(r[i]));
         if relu {
             *y = y.max(0.0);
+        }
+        if gelu {
+            *y *= 0.5 * libm::erfc(-*y * std::f64::consts::FRAC_1_SQRT_2);
         }
     }
     y
@@ -75,12 +78,13 @@ fn check_statistics(conv: &Conv, images: usize, x: &[f32], bias: Option<&[f32]>,
 
 /// Every algorithm on every instruction set against the reference, and every
 /// image of a block against itself alone, to the bit.
-fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<(), String> {
+fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 4]) -> Result<(), String> {
     let (input, output) = (shape.input, shape.output());
     let x = values(seed, images * input.len());
     let weights = values(seed + 1, shape.weights());
     let bias = with[0].then(|| values(seed + 2, output.channels));
     let residual = with[1].then(|| values(seed + 3, images * output.len()));
+    let gelu = with[3].then_some(Form::Erf);
     let depth = shape.weights() / shape.out_channels;
     for isa in Isa::available() {
         for algorithm in Algorithm::ALL {
@@ -101,9 +105,10 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<
                         .as_ref()
                         .map(|r| &r[first * output.len()..][..images * output.len()]),
                     relu: with[2],
+                    gelu,
                 };
                 conv.run(images, x, epilogue, &mut y, &mut scratch);
-                if !with[1] && !with[2] {
+                if !with[1] && !with[2] && !with[3] {
                     check_statistics(&conv, images, x, bias.as_deref(), &y);
                 }
                 y
@@ -119,7 +124,7 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<
                     residual
                         .as_ref()
                         .map(|r| &r[i * output.len()..][..output.len()]),
-                    with[2],
+                    [with[2], with[3]],
                 );
                 let tolerance = match algorithm {
                     Algorithm::Winograd4 => 2e-5,
@@ -136,6 +141,7 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 3]) -> Result<
                             .as_ref()
                             .map(|r| &r[i * output.len()..][..output.len()]),
                         relu: with[2],
+                        gelu,
                     };
                     let x = &x[i * input.len()..][..input.len()];
                     conv.run_split(parts, x, epilogue, &mut y, &mut scratch, |parts, f| {
@@ -224,12 +230,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_window(shape in any_shape(), images in 1usize..4, seed: u32, with: [bool; 3]) {
+    fn any_window(shape in any_shape(), images in 1usize..4, seed: u32, with: [bool; 4]) {
         check(shape, images, seed.into(), with).map_err(TestCaseError::fail)?;
     }
 
     #[test]
-    fn windows_of_three(shape in three_by_three(), images in 1usize..4, seed: u32, with: [bool; 3]) {
+    fn windows_of_three(shape in three_by_three(), images in 1usize..4, seed: u32, with: [bool; 4]) {
         check(shape, images, seed.into(), with).map_err(TestCaseError::fail)?;
     }
 
@@ -276,7 +282,7 @@ fn large_depth_and_many_rows() {
             window: Window::square(kernel, stride, kernel / 2),
             groups: 1,
         };
-        check(shape, 3, 7, [true; 3]).unwrap();
+        check(shape, 3, 7, [true; 4]).unwrap();
     }
 }
 

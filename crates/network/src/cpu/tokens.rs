@@ -61,10 +61,7 @@ impl Token {
             }),
             Op::Softmax => Self::Softmax(input.channels),
             Op::Rearrange(rearrange) => Self::Rearrange(rearrange.runs()),
-            Op::Activation(Activation::Gelu { tanh }) => Self::Gelu(match tanh {
-                true => Form::Tanh,
-                false => Form::Erf,
-            }),
+            &Op::Activation(Activation::Gelu { tanh }) => Self::Gelu(gelu(tanh)),
             _ => return None,
         })
     }
@@ -151,6 +148,14 @@ impl Token {
             Self::Gelu(form) => gelu::gelu_gradient(isa, *form, inputs[0], dy, dx),
             Self::Attention(_) => unreachable!("pulled back to all inputs at once"),
         }
+    }
+}
+
+/// How a Gelu is computed.
+pub(super) fn gelu(tanh: bool) -> Form {
+    match tanh {
+        true => Form::Tanh,
+        false => Form::Erf,
     }
 }
 

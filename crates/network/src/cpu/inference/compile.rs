@@ -1,6 +1,7 @@
 //! From a graph and its parameters to a plan.
 
 use kernels::conv::Conv;
+use kernels::gelu::Form;
 use kernels::geometry::{ConvShape, Shape, Window};
 use kernels::isa::Isa;
 
@@ -9,14 +10,14 @@ use super::sections;
 use crate::activation::Activation;
 use crate::cpu::attention::{self, Attention};
 use crate::cpu::constants::{self, plain_add};
-use crate::cpu::tokens::Token;
+use crate::cpu::tokens::{Token, gelu};
 use crate::fold::{Factors, single};
 use crate::graph::{Graph, NodeId};
 use crate::op::Op;
 use crate::parameters::Parameters;
 
-/// Nodes that become one step: a root, then factors, a sum and a ReLU, each of
-/// which is the only reader of what comes before it.
+/// Nodes that become one step: a root, then factors, a sum and a ReLU or Gelu, each
+/// of which is the only reader of what comes before it.
 struct Chain {
     root: NodeId,
     /// The step runs in its place, when the residual is there.
@@ -25,13 +26,16 @@ struct Chain {
     factors: Option<Factors>,
     residual: Option<NodeId>,
     relu: bool,
+    /// At the end, of a convolution or a linear layer.
+    gelu: Option<Form>,
     /// The root ends one.
     attention: Option<Attention>,
 }
 
 /// Compiles a graph.
 pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan {
-    let chains = chains(graph, parameters);
+    let constants = constants::evaluate(graph, parameters);
+    let chains = chains(graph, parameters, &constants);
     // By node: the node whose step holds its value.
     let mut holder: Vec<NodeId> = (0..graph.nodes().len()).collect();
     let constant = graph.constants();
@@ -60,6 +64,7 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
                     .collect(),
                 residual,
                 relu: chain.relu,
+                gelu: chain.gelu,
                 output,
                 shapes: [
                     graph.shape(first_read(graph, chain)),
@@ -78,7 +83,7 @@ pub(super) fn compile(isa: Isa, graph: &Graph, parameters: &Parameters) -> Plan 
         classes: graph.classes(),
         graph: graph.clone(),
         isa,
-        constants: constants::evaluate(graph, parameters),
+        constants,
     }
 }
 
@@ -100,7 +105,7 @@ fn renames(graph: &Graph, id: NodeId) -> bool {
 }
 
 /// Groups the nodes, in the order in which the steps run.
-fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
+fn chains(graph: &Graph, parameters: &Parameters, constants: &[Vec<f32>]) -> Vec<Chain> {
     let nodes = graph.nodes();
     let mut readers = vec![vec![]; nodes.len()];
     for (id, node) in nodes.iter().enumerate() {
@@ -125,13 +130,14 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
             factors: Factors::of(graph, parameters, id),
             residual: None,
             relu: nodes[id].op == Op::RELU,
+            gelu: None,
             attention: attention[id].take(),
         };
         let linear = matches!(nodes[id].op, Op::Conv { .. } | Op::Linear { .. });
         let absorbs = linear || chain.factors.is_some();
         // A sum absorbs a ReLU, nothing else.
         let sum = plain_add(graph, &constant, id);
-        while (absorbs || sum) && !chain.relu {
+        while (absorbs || sum) && !chain.relu && chain.gelu.is_none() {
             let [next] = readers[chain.last][..] else {
                 break;
             };
@@ -140,8 +146,11 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
             }
             let open = absorbs && chain.residual.is_none();
             match &nodes[next].op {
-                Op::BatchNorm { .. } | Op::Affine { .. } if open => {
-                    let next = Factors::of(graph, parameters, next).expect("a node of factors");
+                Op::BatchNorm { .. } | Op::Affine { .. } | Op::Mul if open => {
+                    let next = match factors(graph, parameters, constants, next) {
+                        Some(next) => next,
+                        None => break,
+                    };
                     chain.factors = Some(match chain.factors.take() {
                         Some(factors) => factors.then(&next),
                         None => next,
@@ -153,6 +162,9 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
                     chain.residual = Some(other);
                 }
                 Op::Activation(Activation::Relu) => chain.relu = true,
+                &Op::Activation(Activation::Gelu { tanh }) if linear => {
+                    chain.gelu = Some(gelu(tanh));
+                }
                 _ => break,
             }
             taken[next] = true;
@@ -162,6 +174,26 @@ fn chains(graph: &Graph, parameters: &Parameters) -> Vec<Chain> {
     }
     chains.sort_by_key(|chain| chain.last);
     chains
+}
+
+/// What node `id` does, if it is a batch norm, affine, or a product with a constant of
+/// one value a channel.
+fn factors(
+    graph: &Graph,
+    parameters: &Parameters,
+    constants: &[Vec<f32>],
+    id: NodeId,
+) -> Option<Factors> {
+    let node = &graph.nodes()[id];
+    if node.op != Op::Mul {
+        return Factors::of(graph, parameters, id);
+    }
+    let values = &constants[node.inputs[1]];
+    let a_channel = graph.shape(node.inputs[1]) == Shape::vector(graph.shape(id).channels);
+    (a_channel && !values.is_empty()).then(|| Factors {
+        scale: values.iter().map(|&v| f64::from(v)).collect(),
+        shift: vec![0.0; values.len()],
+    })
 }
 
 /// What a chain reads: the root's inputs, then the residual.

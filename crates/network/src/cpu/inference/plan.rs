@@ -1,6 +1,7 @@
 //! A compiled graph: steps over numbered buffers.
 
 use kernels::conv::Conv;
+use kernels::gelu::Form;
 use kernels::geometry::{Shape, Window};
 
 use crate::cpu::tokens::Token;
@@ -61,6 +62,8 @@ pub(super) struct Step {
     pub lengths: Vec<usize>,
     pub residual: Option<Source>,
     pub relu: bool,
+    /// After that, of a convolution.
+    pub gelu: Option<Form>,
     /// Slot that is written.
     pub output: usize,
     /// Shapes of the first input and of the output.

@@ -101,6 +101,7 @@ impl Runner<'_> {
                     bias: bias.as_deref(),
                     residual,
                     relu: step.relu,
+                    gelu: step.gelu,
                 };
                 match team {
                     None => conv.run(values.images, x, epilogue, y, scratch),

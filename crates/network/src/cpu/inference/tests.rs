@@ -196,6 +196,42 @@ fn every_operator() {
     check(g.build().unwrap(), 5);
 }
 
+/// A Gelu behind each kind of convolution, and a factor a channel before a sum, are part
+/// of the convolution's step.
+#[test]
+fn gelu_and_learned_factors_are_fused() {
+    let conv = |out_channels, kernel, groups| Op::Conv {
+        out_channels,
+        window: Window::square(kernel, 1, kernel / 2),
+        groups,
+        bias: true,
+    };
+    let gelu = |tanh| Op::Activation(Activation::Gelu { tanh });
+    let mut g = GraphBuilder::new(Shape::new(7, 6, 3));
+    g.then("direct", conv(18, 1, 1));
+    g.then("gelu-a", gelu(false));
+    g.then("winograd", conv(18, 3, 1));
+    g.then("gelu-b", gelu(true));
+    g.then("depthwise", conv(18, 7, 18));
+    let x = g.then("gelu-c", gelu(false));
+    let y = g.then("linear", conv(18, 1, 1));
+    let scale = Op::Parameter {
+        shape: Shape::vector(18),
+        role: Role::NormScale,
+    };
+    let scale = g.add("scale", scale, &[]);
+    let y = g.add("scaled", Op::Mul, &[y, scale]);
+    g.add("sum", Op::Add, &[x, y]);
+    g.then("gelu-d", gelu(false));
+    g.then("pool", Op::GlobalAveragePool);
+    let graph = g.build().unwrap();
+    let model = model(graph.clone());
+    let plan = compile::compile(Isa::detect(), &model.graph, &model.parameters);
+    let steps: usize = plan.sections.iter().map(|s| s.steps.len()).sum();
+    assert_eq!(steps, 5);
+    check(graph, 3);
+}
+
 #[test]
 fn a_flattened_image_and_an_input_can_be_the_output() {
     let mut g = GraphBuilder::new(Shape::new(4, 3, 2));

@@ -359,6 +359,7 @@ impl Forward<'_> {
                     bias,
                     residual: read.get(1).copied(),
                     relu: *relu,
+                    gelu: None,
                 };
                 packed.run(count, read[0], epilogue, y, conv);
             }
