@@ -65,8 +65,8 @@ fn check(shape: ConvShape, images: usize, seed: u64) {
         let mut accumulators = vec![];
         // Two parts of the images in one accumulator, and one in another.
         for parts in [
-            vec![0..images / 3, images / 3..images / 2],
-            vec![images / 2..images],
+            [0..images / 3, images / 3..images / 2],
+            [images / 2..images, images..images],
         ] {
             let mut accumulator = vec![f32::NAN; plan.accumulator_len()];
             let mut fresh = true;
