@@ -337,11 +337,11 @@ impl Forward<'_> {
                 parameters, relu, ..
             } => {
                 let packed = &packed_of(self.packed, id).forward;
-                let read = reader.all(&inputs(self.graph, id, unit), values);
+                let inputs = inputs(self.graph, id, unit);
+                let read = reader.all(&inputs, values);
                 let count = reader.group.count;
                 conv.reserve(packed.scratch_len(count));
                 let bias = parameters.clone().nth(1).map(|p| self.parameters.get(p));
-                let inputs = inputs(self.graph, id, unit);
                 for (&input, values) in inputs.iter().zip(&read) {
                     if reader.is_far(input) {
                         bring_near(values);
