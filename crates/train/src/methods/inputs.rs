@@ -1,6 +1,8 @@
 //! What a student is shown: the images, some of them noisy, mixed or attacked.
 
-use attack::{Challenge, Deterministic, maximise};
+use std::ops::Range;
+
+use attack::{Averaged, Challenge, Deterministic, Target, maximise};
 use network::{Executor, Images, Purpose, uniform};
 use settings::{SettingError, settings};
 
@@ -22,7 +24,8 @@ settings! {
         eps: Option<f64> = None,
         /// Steps of the inner attack, 1 (DDN: 2) to 10,000 [default: 4].
         attack_steps: Option<u32> = None,
-        /// Share of the inputs that are attacked, 0 to 1 [default: 0.5].
+        /// Share of the inputs that are attacked, 0 to 1: those without noise first, then
+        /// noisy ones, with their noise known to the attack [default: 0.5].
         attack_share: Option<f64> = None,
     }
 }
@@ -71,8 +74,15 @@ impl InnerAttackParams {
 pub(super) struct Inputs<'a> {
     minibatch: &'a Minibatch<'a>,
     images: Images,
-    /// So many of the minibatch, from the first on, are noisy.
-    noisy: usize,
+    noisy: Option<Noisy>,
+}
+
+/// What noise has changed: so many of the minibatch, from the first on.
+struct Noisy {
+    count: usize,
+    noise: TrainingNoise,
+    /// All images as they were without it.
+    quiet: Images,
 }
 
 impl<'a> Inputs<'a> {
@@ -81,7 +91,7 @@ impl<'a> Inputs<'a> {
         Self {
             minibatch,
             images: minibatch.images().clone(),
-            noisy: 0,
+            noisy: None,
         }
     }
 
@@ -93,14 +103,20 @@ impl<'a> Inputs<'a> {
         noise: TrainingNoise,
         position: Position,
     ) -> Result<Self, TrainError> {
-        self.noisy = self.count(share);
-        let places: Vec<usize> = self.minibatch.local(0..self.noisy).collect();
+        let count = self.count(share);
+        let places: Vec<usize> = self.minibatch.local(0..count).collect();
+        let quiet = self.images.clone();
         if !places.is_empty() {
             let images = self.images.select(&places);
-            let (noise, batch) = noisy_copies(&images, noise, position);
-            let noisy = network.noisy(&noise, &batch)?;
+            let (keyed, batch) = noisy_copies(&images, noise, position);
+            let noisy = network.noisy(&keyed, &batch)?;
             self.images.pixels[..noisy.len()].copy_from_slice(&noisy);
         }
+        self.noisy = Some(Noisy {
+            count,
+            noise,
+            quiet,
+        });
         Ok(self)
     }
 
@@ -122,8 +138,9 @@ impl<'a> Inputs<'a> {
         self
     }
 
-    /// With those behind the noisy ones attacked: moved to where the network
-    /// leaves `classes`.
+    /// With a share of them attacked: moved to where the network leaves `classes`.
+    /// Those behind the noisy ones come first; where they are too few, noisy ones are
+    /// attacked under the very noise that they have, as in SmoothAdv.
     pub fn attacked(
         mut self,
         params: &InnerAttackParams,
@@ -135,22 +152,40 @@ impl<'a> Inputs<'a> {
             return Ok(self);
         }
         let (params, share) = params.resolved();
-        let end = self.minibatch.batch().min(self.noisy + self.count(share));
-        let range = self.minibatch.local(self.noisy..end);
-        if range.is_empty() {
-            return Ok(self);
+        let (batch, count) = (self.minibatch.batch(), self.count(share));
+        let noisy = self.noisy.as_ref().map_or(0, |noisy| noisy.count);
+        let start = noisy.min(batch - count);
+        let attack = params.inner(params.eps_in(position.epoch), position.seed)?;
+        let mut move_to = |places: Range<usize>, target: &dyn Target| {
+            let places: Vec<usize> = self.minibatch.local(places).collect();
+            let Some(&first) = places.first() else {
+                return Ok(());
+            };
+            let quiet = self
+                .noisy
+                .as_ref()
+                .map_or(&self.images, |noisy| &noisy.quiet);
+            let mut victims = quiet.select(&places);
+            victims
+                .labels
+                .copy_from_slice(&classes[first..][..places.len()]);
+            let perturbation = maximise(&*attack, target, &Challenge::new(&victims));
+            let perturbation = perturbation.map_err(|error| not_finite(error, position))?;
+            let pixels = self.images.pixels[first * self.images.shape.len()..].iter_mut();
+            pixels.zip(perturbation).for_each(|(x, p)| *x += p);
+            Ok::<_, TrainError>(())
+        };
+        if let Some(Noisy { noise, .. }) = &self.noisy
+            && start < noisy
+        {
+            let noise = noise.noise(position.seed, Purpose::Training);
+            let target = Averaged::new(network, noise, 1)?.first_sample(position.epoch)?;
+            move_to(start..noisy, &target)?;
         }
-        let places: Vec<usize> = range.clone().collect();
-        let mut victims = self.images.select(&places);
-        victims.labels.copy_from_slice(&classes[range.clone()]);
-        let eps = params.eps_in(position.epoch);
-        let attack = params.inner(eps, position.seed)?;
-        let challenge = Challenge::new(&victims);
-        let perturbation = maximise(&*attack, &Deterministic::new(network), &challenge);
-        let perturbation = perturbation.map_err(|error| not_finite(error, position))?;
-        let start = range.start * self.images.shape.len();
-        let pixels = self.images.pixels[start..].iter_mut();
-        pixels.zip(perturbation).for_each(|(x, p)| *x += p);
+        move_to(
+            noisy.max(start)..start + count,
+            &Deterministic::new(network),
+        )?;
         Ok(self)
     }
 
@@ -166,5 +201,104 @@ impl<'a> Inputs<'a> {
 
     fn count(&self, share: f64) -> usize {
         (share * self.minibatch.batch() as f64).round() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use network::architecture::{Task, build};
+    use network::{Model, Reference, Shape};
+
+    use super::*;
+    use crate::methods::SmoothAdv;
+
+    const EPS: f64 = 0.5;
+    const COUNT: usize = 10;
+
+    fn images() -> Images {
+        let shape = Shape::new(8, 8, 1);
+        let pixel = |i: usize| ((i * 37) % 101) as f32 / 100.0;
+        Images {
+            shape,
+            pixels: (0..COUNT * shape.len()).map(pixel).collect(),
+            labels: (0..COUNT as u32).collect(),
+            indices: (0..COUNT as u32).map(|i| 3 * i).collect(),
+            values: vec![],
+        }
+    }
+
+    fn network() -> Reference<f32> {
+        let graph = build("mlp", &Task::new(Shape::new(8, 8, 1), COUNT)).unwrap();
+        Reference::new(&Model::initialised(graph, 4, Default::default()))
+    }
+
+    /// Inputs with these shares noisy and attacked, their labels as classes.
+    fn inputs(noisy: f64, attacked: f64) -> Vec<f32> {
+        let (images, network) = (images(), network());
+        let params = InnerAttackParams {
+            attack: Some(InnerAttack::Pgd),
+            eps: Some(EPS),
+            attack_share: Some(attacked),
+            ..InnerAttackParams::default()
+        };
+        let position = Position {
+            seed: 5,
+            epoch: 2,
+            step: 0,
+        };
+        let minibatch = Minibatch::whole(&images);
+        Inputs::new(&minibatch)
+            .noisy(noisy, &network, 0.25.into(), position)
+            .unwrap()
+            .attacked(&params, &network, &images.labels, position)
+            .unwrap()
+            .images
+            .pixels
+    }
+
+    /// Norms of the difference, image by image.
+    fn moved(a: &[f32], b: &[f32]) -> Vec<f64> {
+        let norm = |(a, b): (&[f32], &[f32])| {
+            let squares = a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        a.chunks(64).zip(b.chunks(64)).map(norm).collect()
+    }
+
+    #[test]
+    fn attacks_take_quiet_inputs_first_and_then_noisy_ones() {
+        let expected = [
+            (0.5, 0.3, 5..8),
+            (0.5, 0.8, 2..10),
+            (1.0, 0.4, 6..10),
+            (0.0, 0.2, 0..2),
+        ];
+        for (noisy, attacked, range) in expected {
+            let moved = moved(&inputs(noisy, attacked), &inputs(noisy, 0.0));
+            let changed = |i: &usize| moved[*i] > 0.0;
+            assert_eq!(
+                (0..COUNT).filter(changed).collect::<Vec<_>>(),
+                range.collect::<Vec<_>>()
+            );
+            assert!(moved.iter().all(|&norm| norm < EPS + 1e-5), "{moved:?}");
+        }
+    }
+
+    #[test]
+    fn noisy_inputs_are_attacked_as_smooth_adv_attacks_them() {
+        let (images, network) = (images(), network());
+        let params = AdversarialParams {
+            eps: EPS,
+            eps_warmup: 1,
+            ..AdversarialParams::default()
+        };
+        let method = SmoothAdv::new(0.25, Default::default(), params).unwrap();
+        let noise = TrainingNoise::from(0.25).noise(5, Purpose::Training);
+        let theirs = method.attacked(&network, &images, (&noise, 2), 2).unwrap();
+        let ours = moved(&inputs(1.0, 1.0), &inputs(1.0, 0.0));
+        let theirs = moved(&theirs.pixels, &images.pixels);
+        for (ours, theirs) in ours.into_iter().zip(theirs) {
+            assert!((ours - theirs).abs() < 1e-5, "{ours} {theirs}");
+        }
     }
 }

@@ -140,7 +140,7 @@ impl SmoothAdv {
     }
 
     /// The images with what the attack adds to them.
-    fn attacked(
+    pub(super) fn attacked(
         &self,
         network: &dyn Executor,
         images: &Images,

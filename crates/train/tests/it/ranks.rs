@@ -194,7 +194,8 @@ fn methods() -> Vec<(&'static str, Make)> {
             };
             let attack = InnerAttackParams {
                 attack: Some(InnerAttack::Pgd),
-                attack_share: Some(0.3),
+                // More than what noise leaves: noisy inputs are attacked, too.
+                attack_share: Some(0.6),
                 ..InnerAttackParams::default()
             };
             Box::new(Average::new(0.25, params, attack).unwrap())
