@@ -11,8 +11,11 @@ use crate::parameters::HostGradients;
 
 /// Quarters, if there is one rank.
 const QUARTERS: usize = 4;
-/// Shares of a quarter at most; threads take shares.
-const SHARES: usize = 4;
+/// How often a quarter is halved into shares, which threads take: as a rule, and at most.
+const HALVED: u32 = 2;
+const MOST_HALVED: u32 = 4;
+/// Images that make a share worth its own sums: beyond the rule, none has fewer.
+const FULL: usize = 8;
 
 /// Into how many quarters each of some ranks cuts its images.
 pub(super) fn quarters(ranks: usize) -> usize {
@@ -25,7 +28,8 @@ pub(super) fn quarters(ranks: usize) -> usize {
 /// The images of each share, with the quarter that it belongs to: a split that depends on
 /// the batch and the network only, so that sums over it do not depend on the number of
 /// threads. No share is empty, but a quarter may be; a part of a quarter has at least
-/// `least` images.
+/// `least` images. A batch of up to 128 images has at most 16 shares, larger ones have more:
+/// as many threads find work.
 pub(super) fn shares(images: usize, quarters: usize, least: usize) -> Vec<(usize, Range<usize>)> {
     // Halved again and again, the parts of a part are those of the whole: a rank need not
     // know how large the whole is.
@@ -34,7 +38,12 @@ pub(super) fn shares(images: usize, quarters: usize, least: usize) -> Vec<(usize
         let halves = parts.into_iter().flat_map(|(_, part)| halves(part));
         parts = halves.enumerate().collect();
     }
-    for _ in 0..SHARES.ilog2() {
+    for times in 0..MOST_HALVED {
+        let least = if times < HALVED {
+            least
+        } else {
+            least.max(FULL)
+        };
         let halves = parts.into_iter().flat_map(|(quarter, part)| {
             let parts = match part.len() < 2 * least {
                 true => vec![part],
@@ -105,8 +114,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn larger_batches_have_work_for_more_threads() {
+        let count = |images, least| shares(images, quarters(1), least).len();
+        assert_eq!([16, 100, 128].map(|images| count(images, 1)), [16, 16, 16]);
+        assert_eq!(
+            [256, 512, 4096].map(|images| count(images, 1)),
+            [32, 64, 64]
+        );
+        assert_eq!([256, 512].map(|images| count(images, 16)), [16, 32]);
+    }
+
+    #[test]
     fn ranks_have_the_shares_of_one_process() {
-        for (images, least) in (0..150).flat_map(|images| [(images, 1), (images, 4)]) {
+        let sizes = (0..150).chain([255, 256, 400, 512, 1000, 4096]);
+        for (images, least) in sizes.flat_map(|images| [(images, 1), (images, 4), (images, 12)]) {
             let whole = shares(images, quarters(1), least);
             let ends = whole.iter().map(|(_, share)| share.len()).sum::<usize>();
             assert_eq!(ends, images);
