@@ -71,7 +71,7 @@ impl Album {
             format: Gallery::FORMAT.into(),
             version: Gallery::VERSION,
             method: subject.method(),
-            label: None,
+            label: subject.loaded.model.info.label.clone(),
             model: ModelId {
                 sha256: subject.loaded.sha256.clone(),
                 identity: Some(subject.loaded.model.identity()),

@@ -452,9 +452,10 @@ fn labelled(
 /// The network before the first step, with what its file will say about it, and
 /// the manifest of the run.
 fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), Error> {
-    // How often checkpoints are written decides nothing.
+    // How often checkpoints are written and what it is called decide nothing.
     let mut deciding = job.training.write();
     deciding.remove("checkpoint-seconds");
+    deciding.remove("label");
     if job.training.rank_norms == RankNorms::Synchronised {
         // Then ranks are no part of what is computed.
         deciding.remove("rank-norms");
@@ -475,6 +476,7 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
         task: job.start.task(job.train),
         classes: names,
         method: Some(choice.name.clone()),
+        label: job.training.label.clone(),
         sigma: choice.sigma,
         noise: choice.noise,
         hyper_parameters: settings.as_object().cloned().unwrap_or_default(),
@@ -531,7 +533,7 @@ fn begin(choice: &MethodChoice, job: &Job<'_>) -> Result<(Model, RunManifest), E
         version: RunManifest::VERSION,
         command: if choice.labels { "train" } else { "smooth" }.into(),
         method: choice.name.clone(),
-        label: None,
+        label: job.training.label.clone(),
         sigma: choice.sigma,
         configuration: settings,
         seed: job.seed,

@@ -294,7 +294,7 @@ pub(crate) fn manifest<M: Measurement>(measurement: &M, subject: &Subject) -> Ma
         kind: <M::Row as Row>::KIND,
         procedure: measurement.procedure(),
         method: subject.method(),
-        label: None,
+        label: subject.loaded.model.info.label.clone(),
         model: model_id(&subject.loaded, &subject.path),
         reference: measurement.reference(),
         data: data_id(&subject.dataset),

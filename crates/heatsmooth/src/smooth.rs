@@ -209,7 +209,7 @@ impl Registry {
         let images = train.images(0..train.len().min(TRIED) as u32)?;
         let steadiness = steadiness(&loaded, &images, &noise, workshop)?;
         let [heat, average] = STAGES;
-        let first = self.own_values(said, heat, &[])?;
+        let first = self.own_values(said, heat, &["label"])?;
         let second = self.own_values(said, average, &[PENALTY])?;
         let (kept, count) = (percent(steadiness), images.len());
         let task = loaded.model.info.task;

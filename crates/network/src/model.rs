@@ -49,6 +49,9 @@ pub struct ModelInfo {
     /// `imported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
+    /// Name for people where the method alone would be ambiguous.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// The noise level that the model was trained for, in units of pixels
     /// scaled to [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,6 +24,8 @@ settings! {
     /// How a network is trained, whatever the method: stochastic gradient descent
     /// with momentum ([`SgdStep`]).
     pub struct Training {
+        /// What the model is called in reports [default: its method's name].
+        label: Option<String> = None,
         /// Passes over the data.
         epochs: u32 = 1,
         /// Images a step.
@@ -63,6 +65,11 @@ impl Training {
         let wrong =
             |name: &str, got: f64, expected: &str| Err(SettingError::value(name, got, expected));
         let at_least_zero = |v: f64| v >= 0.0 && v.is_finite();
+        if let Some(label) = &self.label
+            && (label.trim().is_empty() || label.chars().any(char::is_control))
+        {
+            return Err(SettingError::value("label", label, "a name of one line"));
+        }
         if self.epochs == 0 {
             return wrong("epochs", 0.0, "at least 1");
         }

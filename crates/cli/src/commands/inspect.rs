@@ -72,6 +72,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     line("sha256", Some(loaded.sha256.clone()));
     line("architecture", info.architecture.clone());
     line("method", info.method.clone());
+    line("label", info.label.clone());
     line("sigma", info.sigma.map(|s| s.to_string()));
     line("noise", info.sigma.map(|_| info.noise.to_string()));
     line(

@@ -421,3 +421,38 @@ fn the_configuration_printed_of_smoothing_runs() {
         assert!(folder.join(out).join("model.safetensors").exists());
     }
 }
+
+#[test]
+fn models_are_called_by_their_labels_in_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let train = "train baseline --data digits --arch mlp --epochs 1 -q";
+    for (out, label) in [("a", "first"), ("b", "second")] {
+        let seed = label.len();
+        let made = heatsmooth(
+            folder,
+            &format!("{train} --seed {seed} --label {label} --out {out}"),
+        );
+        assert!(made.status.success(), "{made:?}");
+        let certify = format!("certify --model {out} --data digits --images 0..5 --n 100 -q");
+        let done = heatsmooth(
+            folder,
+            &format!("{certify} --sigma 0.25 --out certify-{out}.tsv"),
+        );
+        assert!(done.status.success(), "{done:?}");
+    }
+    // What it is called is no part of what was made.
+    let other = heatsmooth(folder, &format!("{train} --seed 5 --label other --out a"));
+    assert!(other.status.success(), "{other:?}");
+    let nameless = shown(folder, &format!("{train} --label= --out c"));
+    assert!(
+        nameless.contains("--label is ``, expected a name of one line"),
+        "{nameless}"
+    );
+    let done = heatsmooth(folder, "report . --out report -q");
+    assert!(done.status.success(), "{done:?}");
+    let page = std::fs::read_to_string(folder.join("report/report.html")).unwrap();
+    for label in ["first", "second"] {
+        assert!(page.contains(&format!(">{label}<")), "{label}");
+    }
+}

@@ -88,6 +88,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("low", "-1 --high 1"),
     ("high", "1 --low -1"),
     ("hold-out", "1"),
+    ("label", "x"),
 ];
 
 /// How options are refused that a way to smooth or a kind of model does not have, or
