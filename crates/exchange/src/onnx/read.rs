@@ -36,12 +36,23 @@ use super::write::{INFO, PRODUCER};
 use super::{External, OnnxError};
 use crate::{ImportError, ImportReport, state_dict::check_values};
 
+/// Operators after which a value is still the same.
+const SEEN: [&str; 6] = [
+    "Cast",
+    "Expand",
+    "Identity",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+];
 /// Elements of constants that small files may have beyond one per byte.
 const SLACK: usize = 1 << 20;
 
 struct Importer<'a> {
     sketch: Sketch,
     values: HashMap<&'a str, Value>,
+    /// Constants that are stored values, seen in another shape perhaps, and the names of these.
+    stored: HashMap<&'a str, &'a str>,
     /// Positions of nodes that pass their input on: softmax at the end.
     skipped: HashSet<usize>,
     opset: i64,
@@ -72,6 +83,7 @@ pub(super) fn read(
     let mut importer = Importer {
         sketch: Sketch::new(shape).map_err(OnnxError::Graph)?,
         values: HashMap::new(),
+        stored: HashMap::new(),
         skipped: HashSet::new(),
         opset,
         batch,
@@ -79,21 +91,25 @@ pub(super) fn read(
         facts: HashMap::new(),
         notes: vec![],
     };
-    let values = &mut importer.values;
     let mut total = size;
     for tensor in &graph.initializer {
         let name = tensor.name.as_deref().unwrap_or_default();
         let value = match Constant::decode(tensor, external)? {
             Some(constant) => {
                 total = total.saturating_add(constant.len());
+                if telling(name) {
+                    importer.stored.insert(name, name);
+                }
                 Value::Constant(Rc::new(constant))
             }
             None => Value::Opaque,
         };
-        values.insert(name, value);
+        importer.values.insert(name, value);
     }
     importer.budget = total.saturating_mul(2).saturating_add(SLACK);
-    values.insert(image, Value::Activation(Activation { node: 0, view }));
+    importer
+        .values
+        .insert(image, Value::Activation(Activation { node: 0, view }));
     if graph.output.len() > 1 {
         let note = format!(
             "{} outputs: `{output}` taken, others dropped",
@@ -117,6 +133,19 @@ fn opset(model: &ModelProto) -> Result<i64, OnnxError> {
         ))),
         None => Err(OnnxError::Decode("it names no operator set".into())),
     }
+}
+
+/// Whether a stored value can keep its name: not one that an exporter made up, nor one that a
+/// layer's parameter may have.
+fn telling(name: &str) -> bool {
+    let layers = [
+        ".weight",
+        ".bias",
+        ".running_mean",
+        ".running_var",
+        ".width",
+    ];
+    !name.is_empty() && !name.contains("::") && !layers.iter().any(|end| name.ends_with(end))
 }
 
 /// A node's own name, or one made up from its operator.
@@ -166,6 +195,14 @@ impl<'a> Importer<'a> {
                     },
                 }
             })?;
+            let seen = matches!(node.op_type.as_deref(), Some(op) if SEEN.contains(&op));
+            let stored = node
+                .input
+                .first()
+                .and_then(|name| self.stored.get(name.as_str()));
+            if let (true, Some(&stored), [output]) = (seen, stored, &node.output[..]) {
+                self.stored.insert(output, stored);
+            }
             for (output, value) in node.output.iter().zip(values) {
                 self.values.insert(output, value);
             }

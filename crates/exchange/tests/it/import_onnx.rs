@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use exchange::onnx::{self, Fold, OnnxError};
 use exchange::{ImportError, LoadOptions, Loaded, load};
+use network::architecture::{self, Task};
 use network::{
     Activation, Classify, Executor, Graph, GraphBuilder, Mode, Model, ModelInfo, Op, Padding,
-    Reference, Shape, Window,
+    Reference, Shape, Window, initialise,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -131,6 +132,46 @@ fn exported_models_come_back() {
         let norm = |node: &network::Node| matches!(node.op, Op::BatchNorm { .. });
         assert!(!folded.graph.nodes().iter().any(norm), "{name}");
     }
+}
+
+/// A class token and places are learned on behind ONNX as before it, under the same names.
+#[test]
+fn tokens_of_a_transformer_come_back_with_their_names_and_stay_trainable() {
+    let task = Task::new(Shape::new(8, 8, 1), 10);
+    let graph = architecture::build("smallvit", &task).unwrap();
+    let parameters = initialise(&graph, 8);
+    let model = Model {
+        graph,
+        parameters,
+        info: ModelInfo::default(),
+    };
+    let (again, _) = onnx::read(onnx::write(&model, Fold::Keep), None).unwrap();
+    let trained = |model: &Model| {
+        let specs = model.graph.parameters().iter();
+        let all = specs.zip(model.parameters.iter());
+        let trained = all.filter(|(spec, _)| spec.role.trainable());
+        let mut list: Vec<_> = trained
+            .map(|(spec, values)| (spec.name.clone(), values.to_vec()))
+            .collect();
+        list.sort_by(|a, b| a.0.cmp(&b.0));
+        list
+    };
+    let (before, after) = (trained(&model), trained(&again));
+    assert!(before.iter().any(|(name, _)| name == "pos_embed"));
+    assert!(before.iter().any(|(name, _)| name == "cls_token"));
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.0, after.0);
+        assert!(before.1 == after.1, "{}", before.0);
+    }
+    assert_eq!(before.len(), after.len());
+    let [want, got] = [&model, &again].map(|model| {
+        let pixels: Vec<f32> = (0..64).map(|at| at as f32 / 64.0).collect();
+        let mut logits = vec![0.0; 10];
+        let network = Reference::<f64>::new(model);
+        network.logits(&pixels, &mut logits).unwrap();
+        logits
+    });
+    assert_close("smallvit", &got, &want);
 }
 
 fn count(graph: &Graph, op: &str) -> usize {

@@ -44,7 +44,8 @@ impl Importer<'_> {
             }
             Some(Some(Value::Constant(mask))) => {
                 let mask = as_summand(mask);
-                scores = self.with_constant("Add", &name("mask"), &scores, &mask, false)?;
+                let names = [&name("mask")[..], &name("mask.value")];
+                scores = self.with_constant("Add", names, &scores, &mask, false)?;
             }
             _ => {}
         }
@@ -55,7 +56,8 @@ impl Importer<'_> {
             let data = Data::Int((0..rows * columns).map(seen).collect());
             let shape = vec![rows, columns];
             let mask = as_summand(&Constant { shape, data });
-            scores = self.with_constant("Add", &name("causal"), &scores, &mask, false)?;
+            let names = [&name("causal")[..], &name("causal.value")];
+            scores = self.with_constant("Add", names, &scores, &mask, false)?;
         }
         let weights = self.softmax_along(&name("softmax"), &scores, 3)?;
         let out = self.multiply(&site.name, &weights, &v)?;

@@ -149,6 +149,11 @@ impl Importer<'_> {
             Some(Some(value)) => Ok(value.clone()),
             _ => Err(Refusal::from(format!("input {index} is missing"))),
         };
+        // Subtracting and dividing change it.
+        let own = |index: usize| match op {
+            "Sub" | "Div" => format!("{}.value", site.name),
+            _ => site.value_name(index, "value"),
+        };
         let mut result = value(0)?;
         if site.inputs.len() == 1 && matches!(op, "Sum" | "Min" | "Max") {
             return Ok(site.activation(0)?.clone());
@@ -157,10 +162,10 @@ impl Importer<'_> {
             let sum = match (&result, &value(index)?) {
                 (Value::Activation(a), Value::Activation(b)) => self.two(op, &site.name, a, b)?,
                 (Value::Activation(a), Value::Constant(b)) => {
-                    self.with_constant(op, &site.name, a, b, false)?
+                    self.with_constant(op, [&site.name, &own(index)], a, b, false)?
                 }
                 (Value::Constant(a), Value::Activation(b)) => {
-                    self.with_constant(op, &site.name, b, a, true)?
+                    self.with_constant(op, [&site.name, &own(index - 1)], b, a, true)?
                 }
                 _ => return Err("several constants".into()),
             };
@@ -269,11 +274,12 @@ impl Importer<'_> {
         Ok((first, second))
     }
 
-    /// A branch and a constant; `first` if the constant stands first.
+    /// A branch and a constant, by the names of what comes out and of the value that the
+    /// constant may become; `first` if the constant stands first.
     pub(super) fn with_constant(
         &mut self,
         op: &str,
-        name: &str,
+        [name, own]: [&str; 2],
         x: &Activation,
         constant: &Constant,
         first: bool,
@@ -294,7 +300,7 @@ impl Importer<'_> {
         let source = x;
         let (x, values) = match self.spread_over(name, x, constant)? {
             Spread::Channels(x, values) => (x, values),
-            Spread::Value(x, value) => return self.with_value(op, name, x, value, first),
+            Spread::Value(x, value) => return self.with_value(op, [name, own], x, value, first),
         };
         let (one, zero) = (vec![1.0], vec![0.0]);
         let negative = || values.iter().map(|v| -v).collect();
@@ -321,7 +327,7 @@ impl Importer<'_> {
     fn with_value(
         &mut self,
         op: &str,
-        name: &str,
+        [name, own]: [&str; 2],
         mut x: Activation,
         (shape, mut values): (network::Shape, Vec<f32>),
         first: bool,
@@ -337,8 +343,7 @@ impl Importer<'_> {
             _ => return Err("divides by activations".into()),
         }
         let role = role(&values);
-        let value = format!("{name}.value");
-        let value = self.sketch.parameter(&value, shape, role, finite(values))?;
+        let value = self.sketch.parameter(own, shape, role, finite(values))?;
         let node = match op {
             "Mul" | "Div" => self.sketch.mul(name, x.node, value)?,
             _ => self.sketch.add(name, x.node, value)?,
@@ -408,7 +413,8 @@ impl Importer<'_> {
                 return Ok(Spread::Channels(self.as_vector(node), values));
             }
         }
-        if !x.view.covers(shape.len()) {
+        // Tokens that lie in memory as one vector take values of their own, not a vector's.
+        if !x.view.covers(shape.len()) || (wide.len() > 1 && shape.pixels() == 1) {
             x = self.row_major(&format!("{name}.row_major"), &x)?;
         }
         let shape = self.node_shape(&x);

@@ -34,6 +34,11 @@ impl<'a> Importer<'a> {
             proto: node,
             attributes: Attributes(node),
             inputs,
+            stored: node
+                .input
+                .iter()
+                .map(|name| self.stored.get(name.as_str()).copied())
+                .collect(),
             name: node_name(node, index),
         };
         if self.skipped.contains(&index) {

@@ -298,7 +298,7 @@ impl Importer<'_> {
             inputs.push(match input {
                 Some(Value::Activation(x)) => x.clone(),
                 Some(Value::Constant(constant)) => {
-                    self.constant_value(&format!("{}.part{index}", site.name), constant)?
+                    self.constant_value(&site.value_name(index, &format!("part{index}")), constant)?
                 }
                 _ => return Err(format!("input {index} is missing").into()),
             });

@@ -42,7 +42,7 @@ impl Importer<'_> {
             Some(Some(Value::Activation(x))) => Ok(x.clone()),
             Some(Some(Value::Constant(constant))) => {
                 let constant = constant.clone();
-                self.constant_value(&format!("{}.factor", site.name), &constant)
+                self.constant_value(&site.value_name(index, "factor"), &constant)
             }
             _ => Err(format!("input {index} is missing").into()),
         }

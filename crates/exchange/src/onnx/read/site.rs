@@ -50,11 +50,22 @@ pub(super) struct Site<'a> {
     pub proto: &'a NodeProto,
     pub attributes: Attributes<'a>,
     pub inputs: Vec<Option<Value>>,
+    /// What the file calls the stored values that these are.
+    pub stored: Vec<Option<&'a str>>,
     /// Name for what it becomes.
     pub name: String,
 }
 
 impl Site<'_> {
+    /// What a value of the network's own is called: as in the file, if it is stored there
+    /// under a name, else as the node with `suffix`.
+    pub fn value_name(&self, index: usize, suffix: &str) -> String {
+        match self.stored.get(index) {
+            Some(Some(name)) => (*name).into(),
+            _ => format!("{}.{suffix}", self.name),
+        }
+    }
+
     pub fn constants(&self) -> Vec<Option<&Constant>> {
         let inputs = self.inputs.iter().map(|value| match value {
             Some(Value::Constant(constant)) => Some(constant.as_ref()),
