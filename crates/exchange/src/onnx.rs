@@ -28,6 +28,12 @@ pub enum OnnxError {
     /// Not a protobuf message of this kind.
     #[error("this is not a sound ONNX file: {0}")]
     Decode(String),
+    /// Operators older than those that are known.
+    #[error(
+        "this ONNX file cannot be imported: its operators are of opset {0}, the oldest supported \
+         is 9"
+    )]
+    Opset(i64),
     /// Something about the file as a whole.
     #[error("this ONNX file cannot be imported: {0}")]
     Model(String),
@@ -76,9 +82,26 @@ impl OnnxError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Decode(_) => Some("the file may be truncated or damaged: copy it again"),
+            Self::Opset(_) => Some("export it again with a newer opset, such as opset_version=17"),
+            Self::Model(_) => Some(
+                "wanted is a classifier: one input of floats, N x C x H x W (or N x H x W x C) with \
+                 pixels in [0, 1], and one output, N x classes",
+            ),
             Self::OpenInput { .. } => {
                 Some("give the input shape: height, width and channels of one image")
             }
+            Self::Unsupported { op, .. } if op.contains("::") => Some(
+                "the operator is one program's own: take the file from before it was optimised or \
+                 converted, or export the network without custom operators",
+            ),
+            Self::Unsupported { op, .. } if QUANTISED.contains(&op.as_str()) => {
+                Some("export the network as it was before it was quantised, with weights of floats")
+            }
+            Self::Unsupported { op, .. } if DECISIONS.contains(&op.as_str()) => Some(
+                "the network decides while it runs what it computes: export the module itself \
+                 (torch.jit.script keeps decisions) for one fixed size, or with torch's other \
+                 exporter (dynamo=True or False)",
+            ),
             Self::Unsupported { op, .. } if SIZES.contains(&op.as_str()) => Some(
                 "the network computes with its own sizes: export it with fixed ones (no \
                  dynamic_axes or dynamic_shapes), or with torch's other exporter (dynamo=True \
@@ -99,7 +122,19 @@ impl OnnxError {
 }
 
 /// Operators by which a network computes sizes while it runs.
-const SIZES: [&str; 7] = ["NonZero", "Range", "Loop", "If", "Resize", "Tile", "Floor"];
+const SIZES: [&str; 5] = ["NonZero", "Range", "Resize", "Tile", "Floor"];
+/// Operators by which it decides what to compute.
+const DECISIONS: [&str; 3] = ["If", "Loop", "Scan"];
+/// Operators on integers that stand for floats.
+const QUANTISED: [&str; 7] = [
+    "ConvInteger",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+];
 
 /// Where the values of large models are: files beside the `.onnx` file.
 trait External {
@@ -188,6 +223,17 @@ mod tests {
             (unsupported("Resize"), "no dynamic_axes"),
             (unsupported("TopK"), "up to its logits"),
             (unsupported("GridSample"), "other exporter"),
+            (unsupported("If"), "the module itself"),
+            (unsupported("QLinearConv"), "before it was quantised"),
+            (
+                unsupported("com.microsoft::FusedConv"),
+                "before it was optimised",
+            ),
+            (OnnxError::Opset(8), "opset_version=17"),
+            (
+                OnnxError::Model("it has 2 inputs".into()),
+                "one input of floats",
+            ),
             (node("Reshape"), "fixed sizes"),
             (node("Conv"), "evaluation mode"),
             (

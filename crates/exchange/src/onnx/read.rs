@@ -33,7 +33,7 @@ pub use self::supported::SUPPORTED;
 use super::constant::Constant;
 use super::proto::{GraphProto, ModelProto, NodeProto};
 use super::write::{INFO, PRODUCER};
-use super::{External, OnnxError};
+use super::{DECISIONS, External, OnnxError};
 use crate::{ImportError, ImportReport, state_dict::check_values};
 
 /// Operators after which a value is still the same.
@@ -128,9 +128,7 @@ fn opset(model: &ModelProto) -> Result<i64, OnnxError> {
     let version = sets.find(|set| standard(set.domain.as_deref()));
     match version.and_then(|set| set.version) {
         Some(version @ 9..) => Ok(version),
-        Some(version) => Err(OnnxError::Model(format!(
-            "its operators are of opset {version}, the oldest supported is 9"
-        ))),
+        Some(version) => Err(OnnxError::Opset(version)),
         None => Err(OnnxError::Decode("it names no operator set".into())),
     }
 }
@@ -173,6 +171,16 @@ impl<'a> Importer<'a> {
                 && !std::mem::replace(&mut needed[index], true)
             {
                 wanted.extend(graph.node[index].input.iter().map(String::as_str));
+            }
+        }
+        // First, as what they decide by is refused with another remedy.
+        for (index, node) in graph.node.iter().enumerate() {
+            let op = node.op_type.as_deref().unwrap_or_default();
+            if needed[index] && DECISIONS.contains(&op) {
+                return Err(OnnxError::Unsupported {
+                    node: node_name(node, index),
+                    op: op.into(),
+                });
             }
         }
         for (index, node) in graph.node.iter().enumerate() {

@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from torch import nn
 from torch.nn import functional as F
 
-from tokens import Vit, flat
+from tokens import Vit, flat, write
 
 warnings.simplefilter("ignore")
 torch.manual_seed(23)
@@ -42,30 +42,6 @@ class Pyramid(nn.Module):
         x = x + F.interpolate(y, size=(8, 8), mode="bicubic")
         x = F.interpolate(x, size=(5, 3), mode="nearest") * torch.arange(15.0).view(5, 3)
         return self.head(x.mean((2, 3)))
-
-
-def write(name, net, exports):
-    net.eval()
-    images = torch.rand(2, 2, 8, 8)
-    double = net.double()
-    pixels = images.double().requires_grad_()
-    logits = double(pixels)
-    cotangent = torch.randn(2, 3)
-    gradient = torch.autograd.grad(logits, pixels, cotangent.double())[0]
-    data = {
-        "images": flat(images.permute(0, 2, 3, 1)),
-        "logits": flat(logits),
-        "cotangent": flat(cotangent),
-        "gradient": flat(gradient.permute(0, 2, 3, 1)),
-    }
-    net.float()
-    for label, dynamo, opset in exports:
-        options = {"opset_version": opset} if opset else {}
-        if dynamo:
-            options |= {"verbose": False, "external_data": False}
-        path = f"onnx/{name}-{label}"
-        torch.onnx.export(net, (images[:1],), path + ".onnx", dynamo=dynamo, **options)
-        json.dump(data, open(path + ".json", "w"))
 
 
 def constant(name, array):
@@ -198,6 +174,23 @@ def constants():
     save("helper-constants", 20, nodes, given, (1, 2, 5, 5), [1, 3])
 
 
+def activations():
+    """Those that are made of others."""
+    node = helper.make_node
+    nodes = [
+        node("Mul", ["image", "six"], ["wide"]),
+        node("Sub", ["wide", "three"], ["x"]),
+        node("Abs", ["x"], ["a0"]),
+        node("Elu", ["x"], ["a1"], alpha=0.7),
+        node("Selu", ["x"], ["a2"]),
+        node("Celu", ["x"], ["a3"], alpha=1.5),
+        node("Concat", ["a0", "a1", "a2", "a3"], ["all"], axis=1),
+        node("Flatten", ["all"], ["logits"]),
+    ]
+    given = [constant("six", np.float32(6)), constant("three", np.float32(3))]
+    save("helper-activations", 20, nodes, given, (1, 2, 4, 5), [1, 160])
+
+
 if __name__ == "__main__":
     pyramid = [("script-11", False, 11), ("script-20", False, 20), ("dynamo", True, None)]
     write("pyramid", Pyramid(), pyramid)
@@ -206,3 +199,4 @@ if __name__ == "__main__":
     attention()
     group_norm()
     constants()
+    activations()

@@ -108,31 +108,37 @@ class Mixer(nn.Module):
         return self.head(t.mean(1))
 
 
+def write(name, net, exports):
+    """The network's exports, by label, exporter and opset, and what it computes."""
+    net.eval()
+    images = torch.rand(2, 2, 8, 8)
+    double = net.double()
+    pixels = images.double().requires_grad_()
+    logits = double(pixels)
+    cotangent = torch.randn(2, 3)
+    gradient = torch.autograd.grad(logits, pixels, cotangent.double())[0]
+    data = {
+        "images": flat(images.permute(0, 2, 3, 1)),
+        "logits": flat(logits),
+        "cotangent": flat(cotangent),
+        "gradient": flat(gradient.permute(0, 2, 3, 1)),
+    }
+    net.float()
+    for label, dynamo, opset in exports:
+        options = {"opset_version": opset} if opset else {}
+        if dynamo:
+            options |= {"verbose": False, "external_data": False}
+        path = f"onnx/{name}-{label}"
+        torch.onnx.export(net, (images[:1],), path + ".onnx", dynamo=dynamo, **options)
+        json.dump(data, open(path + ".json", "w"))
+
+
 def main():
     # With attention, and with einsum, the older exporter wants newer operators.
-    OLDEST = {"vit": 14, "windows": 11, "mixer": 12}
+    oldest = {"vit": 14, "windows": 11, "mixer": 12}
     for name, net in {"vit": Vit(), "windows": Windows(), "mixer": Mixer()}.items():
-        net.eval()
-        images = torch.rand(2, 2, 8, 8)
-        double = net.double()
-        pixels = images.double().requires_grad_()
-        logits = double(pixels)
-        cotangent = torch.randn(2, 3)
-        gradient = torch.autograd.grad(logits, pixels, cotangent.double())[0]
-        data = {
-            "images": flat(images.permute(0, 2, 3, 1)),
-            "logits": flat(logits),
-            "cotangent": flat(cotangent),
-            "gradient": flat(gradient.permute(0, 2, 3, 1)),
-        }
-        net.float()
-        for dynamo, opset in [(False, OLDEST[name]), (False, 17), (True, None)]:
-            options = {"verbose": False} if dynamo else {"opset_version": opset}
-            path = f"onnx/{name}-" + ("dynamo" if dynamo else f"script-{opset}")
-            torch.onnx.export(
-                net, (images[:1],), path + ".onnx", dynamo=dynamo, external_data=False, **options
-            )
-            json.dump(data, open(path + ".json", "w"))
+        scripts = [(f"script-{opset}", False, opset) for opset in (oldest[name], 17)]
+        write(name, net, [*scripts, ("dynamo", True, None)])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ impl Importer<'_> {
             "LeakyRelu" => Function::LeakyRelu {
                 slope: attributes.float("alpha").unwrap_or(0.01),
             },
+            "Abs" => Function::LeakyRelu { slope: -1.0 },
+            "Elu" | "Selu" | "Celu" => return self.elu(op, site),
             "HardSigmoid" => Function::HardSigmoid {
                 slope: attributes.float("alpha").unwrap_or(0.2),
                 offset: attributes.float("beta").unwrap_or(0.5),
@@ -106,6 +108,32 @@ impl Importer<'_> {
             .sketch
             .affine(&name("slope"), negative, slope, vec![0.0])?;
         let node = self.sketch.add(&site.name, positive.node, negative)?;
+        Ok(Activation { node, ..x })
+    }
+
+    /// `gamma * x` where that is positive, else `below * (e^(rate * x) - 1)`.
+    fn elu(&mut self, op: &str, site: &Site<'_>) -> Result<Activation, Refusal> {
+        let x = site.activation(0)?.clone();
+        let alpha = |usual| site.attributes.float("alpha").unwrap_or(usual);
+        let (gamma, below, rate) = match op {
+            "Elu" => (1.0, alpha(1.0), 1.0),
+            "Celu" => (1.0, alpha(1.0), 1.0 / alpha(1.0)),
+            _ => {
+                let gamma = site.attributes.float("gamma").unwrap_or(1.050_701);
+                (gamma, gamma * alpha(1.673_263_2), 1.0)
+            }
+        };
+        let name = |part: &str| format!("{}.{part}", site.name);
+        let positive = self.apply(&name("positive"), Function::Relu, &x)?;
+        let zero = vec![0.0];
+        let positive =
+            (self.sketch).affine(&name("gamma"), positive.node, vec![gamma], zero.clone())?;
+        let negative = self.apply(&name("negative"), clip(None, Some(0.0)), &x)?;
+        let negative = (self.sketch).affine(&name("rate"), negative.node, vec![rate], zero)?;
+        let power = Op::Activation(Function::Exp);
+        let power = self.sketch.layer(&name("exp"), power, negative, vec![])?;
+        let negative = (self.sketch).affine(&name("below"), power, vec![below], vec![-below])?;
+        let node = self.sketch.add(&site.name, positive, negative)?;
         Ok(Activation { node, ..x })
     }
 

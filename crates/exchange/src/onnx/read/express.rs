@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::attributes::Attributes;
 use super::{Importer, Refusal, Site, Value, evaluate, node_name};
+use crate::onnx::QUANTISED;
 use crate::onnx::constant::Constant;
 use crate::onnx::proto::NodeProto;
 
@@ -16,6 +17,10 @@ impl<'a> Importer<'a> {
         node: &'a NodeProto,
     ) -> Result<Vec<Value>, Refusal> {
         if !matches!(node.domain.as_deref(), None | Some("" | "ai.onnx")) {
+            return Err(Refusal::Operator);
+        }
+        let op = node.op_type.as_deref().unwrap_or_default();
+        if QUANTISED.contains(&op) {
             return Err(Refusal::Operator);
         }
         let mut inputs = Vec::with_capacity(node.input.len());
@@ -44,7 +49,6 @@ impl<'a> Importer<'a> {
         if self.skipped.contains(&index) {
             return Ok(vec![Value::Activation(site.activation(0)?.clone())]);
         }
-        let op = node.op_type.as_deref().unwrap_or_default();
         if op == "Constant" {
             return constant(&site.attributes).map(|c| vec![Value::Constant(Rc::new(c))]);
         }

@@ -2,11 +2,13 @@
 
 /// Operators that can be imported.
 pub const SUPPORTED: &[&str] = &[
+    "Abs",
     "Add",
     "Attention",
     "AveragePool",
     "BatchNormalization",
     "Cast",
+    "Celu",
     "Clip",
     "Concat",
     "Constant",
@@ -15,6 +17,7 @@ pub const SUPPORTED: &[&str] = &[
     "Div",
     "Dropout",
     "Einsum (of two factors)",
+    "Elu",
     "Erf (in Gelu)",
     "Exp",
     "Expand",
@@ -49,6 +52,7 @@ pub const SUPPORTED: &[&str] = &[
     "Relu",
     "Reshape",
     "Resize",
+    "Selu",
     "Shape",
     "Sigmoid",
     "Slice",
