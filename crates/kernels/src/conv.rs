@@ -14,11 +14,11 @@ pub(crate) use sums::RawSums;
 use crate::gelu::{Form, InPlace};
 use crate::geometry::{ConvShape, Padding, Shape, Window};
 use crate::isa::Isa;
+use crate::team::Leader;
 use crate::winograd::Winograd;
 use depthwise::Depthwise;
 use direct::Direct;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is done to the sums before they are written:
 /// `y = f(conv(x) + bias + residual)`, `f` a ReLU or a Gelu; each part is optional.
@@ -52,12 +52,15 @@ impl Part {
     }
 }
 
+/// Floats between the scratches of threads: what a core asks for ahead of its own reading
+/// must not be what another one writes, or both wait, for a third of a small layer.
+const APART: usize = 1 << 14;
+
 /// What the threads of [`Conv::run_split`] share.
 struct Shared {
     epilogue: RawEpilogue,
     y: *mut f32,
     scratch: *mut f32,
-    taken: Vec<AtomicBool>,
 }
 
 // SAFETY: the inputs are only read; every part of the output and of the scratch
@@ -318,15 +321,18 @@ impl Conv {
         sums::finish(&sums, images * output.pixels(), mean, deviation);
     }
 
+    /// Floats of scratch that [`Conv::run_split`] needs.
+    pub fn split_scratch_len(&self, parts: usize) -> usize {
+        parts * (self.scratch_len(1) + APART)
+    }
+
     /// [`Conv::run`] for one image, cut into parts for several threads.
     ///
-    /// `parallel(parts, f)` has to call `f(0)` to `f(parts - 1)`, on whatever
-    /// threads, and to return when all are done. The result is that of
-    /// [`Conv::run`], to the bit.
+    /// The result is that of [`Conv::run`], to the bit.
     ///
     /// # Panics
-    /// If a slice has the wrong length (`scratch`: shorter than `parts` times
-    /// [`Conv::scratch_len`] of one image), or `f` is called twice for a part.
+    /// If a slice has the wrong length (`scratch`: shorter than
+    /// [`Conv::split_scratch_len`]), or the leader's team is smaller.
     pub fn run_split(
         &self,
         parts: usize,
@@ -334,39 +340,36 @@ impl Conv {
         epilogue: Epilogue<'_>,
         y: &mut [f32],
         scratch: &mut [f32],
-        parallel: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
+        leader: &mut Leader<'_>,
     ) {
         let output = self.shape.output();
-        let each = self.scratch_len(1);
+        let (own, each) = (self.scratch_len(1), self.scratch_len(1) + APART);
         assert_eq!(x.len(), self.shape.input.len(), "input length");
         assert_eq!(y.len(), output.len(), "output length");
-        assert!(scratch.len() >= parts * each, "scratch length");
+        assert!(
+            scratch.len() >= self.split_scratch_len(parts),
+            "scratch length"
+        );
         let shared = Shared {
             epilogue: epilogue.raw(output.channels, y.len()),
             y: y.as_mut_ptr(),
             scratch: scratch.as_mut_ptr(),
-            taken: (0..parts).map(|_| AtomicBool::new(false)).collect(),
         };
         let part = |index: usize| {
             // The whole of it is captured, not its raw pointers one by one.
             let shared = &shared;
-            let again = shared.taken[index].swap(true, Ordering::Relaxed);
-            assert!(!again, "part {index} runs twice");
             let part = Part {
                 index,
                 count: parts,
             };
-            // SAFETY: every part has a stretch of scratch of its own, and runs
-            // once. The lengths were checked; parts write disjoint outputs.
+            // SAFETY: every part has a stretch of scratch of its own, and the leader
+            // has it run once. The lengths were checked; parts write disjoint outputs.
             unsafe {
-                let scratch =
-                    std::slice::from_raw_parts_mut(shared.scratch.add(index * each), each);
+                let scratch = std::slice::from_raw_parts_mut(shared.scratch.add(index * each), own);
                 self.run_part(part, 1, x, shared.epilogue, shared.y, scratch);
             }
         };
-        parallel(parts, &part);
-        let done = shared.taken.iter().all(|t| t.load(Ordering::Relaxed));
-        assert!(done, "not every part was run");
+        leader.run(parts, &part);
         self.finish(epilogue, y);
     }
 

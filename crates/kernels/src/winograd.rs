@@ -305,8 +305,18 @@ pub(crate) fn products<S: Simd, const A: usize>(
             unsafe {
                 debug_assert!(weights + depth * (c + width) <= w.weights.len());
                 let at = w.weights.as_ptr().add(weights + depth * c);
-                // The next panel, or the first one of the next position.
-                let next = Ahead::new(at.wrapping_add(depth * width), depth * width);
+                // The next panel of ours, or the first one at the next position.
+                let next = if p + 1 < panels.end {
+                    p + 1
+                } else {
+                    panels.start
+                };
+                let place = weights + if next > p { 0 } else { depth * outputs };
+                let place = place + depth * next * w.panels.width();
+                let next = Ahead::new(
+                    w.weights.as_ptr().wrapping_add(place),
+                    depth * w.panels.width_of(next),
+                );
                 panel(
                     s,
                     &rows[..count],

@@ -1,5 +1,6 @@
 use super::*;
 use crate::reference;
+use crate::team::Team;
 use proptest::prelude::*;
 
 /// Reproducible values in -1..1.
@@ -134,7 +135,7 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 4]) -> Result<
                     .map_err(|e| format!("{isa} {algorithm:?} image {i}: {e}"))?;
                 for parts in [2, 3] {
                     let mut y = vec![f32::NAN; output.len()];
-                    let mut scratch = vec![f32::NAN; parts * conv.scratch_len(1)];
+                    let mut scratch = vec![f32::NAN; conv.split_scratch_len(parts)];
                     let epilogue = Epilogue {
                         bias: bias.as_deref(),
                         residual: residual
@@ -144,12 +145,13 @@ fn check(shape: ConvShape, images: usize, seed: u64, with: [bool; 4]) -> Result<
                         gelu,
                     };
                     let x = &x[i * input.len()..][..input.len()];
-                    conv.run_split(parts, x, epilogue, &mut y, &mut scratch, |parts, f| {
-                        std::thread::scope(|scope| {
-                            for part in 0..parts {
-                                scope.spawn(move || f(part));
-                            }
-                        });
+                    let team = Team::new(parts);
+                    std::thread::scope(|scope| {
+                        for _ in 1..parts {
+                            scope.spawn(|| team.help());
+                        }
+                        let leader = &mut team.lead();
+                        conv.run_split(parts, x, epilogue, &mut y, &mut scratch, leader);
                     });
                     if got != y {
                         return Err(format!("{isa} {algorithm:?}: {parts} parts differ"));

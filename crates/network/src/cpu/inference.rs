@@ -111,7 +111,7 @@ impl Inference {
         };
         // Inside the pool the other threads have work of their own.
         if count == 1 && threads > 1 && self.pool.current_thread_index().is_none() {
-            let team = Team::default();
+            let team = Team::new(threads);
             self.pool.in_place_scope(|scope| {
                 for _ in 1..threads {
                     scope.spawn(|_| team.help());

@@ -103,7 +103,8 @@ impl Plan {
     /// Floats of scratch for a block of `images`, or for one image in `parts`.
     pub fn scratch(&self, images: usize, parts: usize) -> usize {
         let scratch = |(group, step): (usize, &Step)| match &step.work {
-            Work::Conv { conv, .. } => conv.scratch_len(group).max(parts * conv.scratch_len(1)),
+            Work::Conv { conv, .. } if parts > 1 => conv.split_scratch_len(parts),
+            Work::Conv { conv, .. } => conv.scratch_len(group),
             Work::Token { token, .. } => token.scratch_len(self.isa),
             _ => 0,
         };

@@ -106,8 +106,7 @@ impl Runner<'_> {
                 match team {
                     None => conv.run(values.images, x, epilogue, y, scratch),
                     Some((parts, leader)) => {
-                        let parallel = |parts, f: &(dyn Fn(usize) + Sync)| leader.run(parts, f);
-                        conv.run_split(*parts, x, epilogue, y, scratch, parallel);
+                        conv.run_split(*parts, x, epilogue, y, scratch, leader);
                     }
                 }
             }
