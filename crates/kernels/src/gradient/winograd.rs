@@ -4,7 +4,7 @@
 //! output's gradient with a 4x4 tile `g` of the input, so that F(3x3, 4x4) gives
 //! `dW = A^T [ sum over tiles (G g G^T) . (B^T d B) ] A`, turned by 180 degrees,
 //! with 36 products where the direct way has 144. `B^T` is that of the forward
-//! F(4x4, 3x3), with the points 0, 1, -1, 2, -2 and infinity. The sum over tiles
+//! F(4x4, 3x3), with its points. The sum over tiles
 //! is 36 matrix products `channels x tiles x outputs`; only the end is
 //! transformed back, so the rational factors of `G` are put into `A`.
 //!
@@ -20,7 +20,7 @@ use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 use crate::winograd::tiles::{self, Patch};
-use crate::winograd::transform::Four;
+use crate::winograd::transform::{FAR, Four, NEAR, PARTS};
 use crate::winograd::{MOST_TILES, products};
 use outputs::Outputs;
 use planes::Planes;
@@ -44,12 +44,12 @@ const MANY_TILES: usize = 16;
 
 /// `A^T`, with the factors that `G` leaves out.
 const A: [[f64; PATCH]; 3] = {
-    const S: f64 = 1.0 / 6.0;
-    const T: f64 = 1.0 / 24.0;
+    let [zero, near, far] = PARTS;
+    let (a, b) = (near * NEAR, far * FAR);
     [
-        [0.25, -S, -S, T, T, 0.0],
-        [0.0, -S, S, 2.0 * T, -2.0 * T, 0.0],
-        [0.0, -S, -S, 4.0 * T, 4.0 * T, 1.0],
+        [zero, near, near, far, far, 0.0],
+        [0.0, a, -a, b, -b, 0.0],
+        [0.0, a * NEAR, a * NEAR, b * FAR, b * FAR, 1.0],
     ]
 };
 

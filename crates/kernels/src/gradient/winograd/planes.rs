@@ -5,6 +5,7 @@ use crate::geometry::Shape;
 use crate::gradient::ConvInputs;
 use crate::gradient::tile::BLOCK;
 use crate::simd::Simd;
+use crate::winograd::transform::{FAR, NEAR};
 
 /// Where the transforms of tiles go: `[position][block][tile][BLOCK]`.
 pub(super) struct Planes<'a> {
@@ -119,20 +120,20 @@ impl Planes<'_> {
     }
 }
 
-/// Values of the polynomial with these coefficients at the points 0, 1, -1, 2,
-/// -2 and infinity.
+/// Values of the polynomial with these coefficients at the points of F(4, 3).
 #[inline(always)]
 fn spread<S: Simd>(simd: S, g: [S::V; TILE]) -> [S::V; PATCH] {
-    let (four, eight) = (simd.splat(4.0), simd.splat(8.0));
-    let (even, odd) = (simd.add(g[0], g[2]), simd.add(g[1], g[3]));
-    let far_even = simd.mul_add(four, g[2], g[0]);
-    let far_odd = simd.mul_add(eight, g[3], simd.add(g[1], g[1]));
+    let at = |point: f64| (simd.splat(point as f32), simd.splat((point * point) as f32));
+    let ((a, aa), (b, bb)) = (at(NEAR), at(FAR));
+    let (even, odd) = (simd.mul_add(aa, g[2], g[0]), simd.mul_add(aa, g[3], g[1]));
+    let far_even = simd.mul_add(bb, g[2], g[0]);
+    let far_odd = simd.mul_add(bb, g[3], g[1]);
     [
         g[0],
-        simd.add(even, odd),
-        simd.sub(even, odd),
-        simd.add(far_even, far_odd),
-        simd.sub(far_even, far_odd),
+        simd.mul_add(a, odd, even),
+        simd.neg_mul_add(a, odd, even),
+        simd.mul_add(b, far_odd, far_even),
+        simd.neg_mul_add(b, far_odd, far_even),
         g[3],
     ]
 }
