@@ -15,6 +15,9 @@ use crate::geometry::ConvShape;
 use crate::isa::{Isa, Kernel};
 use crate::simd::Simd;
 
+/// Weights of an output that are written together at the end.
+const RUN: usize = 64;
+
 /// Pixels that a register tile should see between its load and its store.
 const PIXELS: usize = 192;
 
@@ -111,13 +114,27 @@ impl Direct {
             for block in 0..self.in_blocks {
                 let tile = (group * self.in_blocks + block) * self.out_blocks + o / BLOCK;
                 let channels = self.in_block.min(in_group - block * self.in_block);
-                for tap in 0..taps {
-                    for c in 0..channels {
+                let len = channels * taps;
+                let (mut c, mut tap) = (0, 0);
+                for from in (0..len).step_by(RUN) {
+                    // Outputs lie far apart, often at a power of two, so that their lines
+                    // drive each other out of the cache: each is written in one go.
+                    let mut beside = [[0.0; RUN]; BLOCK];
+                    let n = RUN.min(len - from);
+                    for i in 0..n {
                         let column = tile * self.columns.len() + tap * self.in_block + c;
                         let sums = total(accumulators, column * BLOCK);
-                        let at = (block * self.in_block + c) * taps + tap;
-                        let dweights = dweights[at..].iter_mut().step_by(row);
-                        for (dw, sum) in dweights.zip(&sums[o % BLOCK..][..count]) {
+                        for (output, sum) in beside.iter_mut().zip(&sums[o % BLOCK..][..count]) {
+                            output[i] = *sum;
+                        }
+                        (c, tap) = match tap + 1 == taps {
+                            true => (c + 1, 0),
+                            false => (c, tap + 1),
+                        };
+                    }
+                    let at = block * self.in_block * taps + from;
+                    for (dweights, sums) in dweights.chunks_exact_mut(row).zip(&beside) {
+                        for (dw, sum) in dweights[at..][..n].iter_mut().zip(sums) {
                             *dw += sum;
                         }
                     }
