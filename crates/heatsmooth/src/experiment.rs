@@ -40,6 +40,8 @@ pub struct Experiment {
     pub skip: u64,
     /// Shape of the networks' inputs, where the images have none of their own.
     pub input: Option<Shape>,
+    /// Published figures to show beside, by their names.
+    pub beside: Vec<String>,
     /// What is done, in order.
     pub stages: Vec<Stage>,
 }
@@ -207,6 +209,7 @@ impl Experiment {
         let options = report::Options {
             title: self.title.clone(),
             methods: laboratory.registry.method_infos(),
+            beside: self.beside.clone(),
             ..report::Options::default()
         };
         let report = report::build(&[laboratory.out.to_path_buf()], &options)?;

@@ -75,7 +75,7 @@ impl PublishedResult {
     ///
     /// # Errors
     /// A name that there is not.
-    pub(crate) fn named(names: &[String]) -> Result<Vec<Self>, ReportError> {
+    pub fn named(names: &[String]) -> Result<Vec<Self>, ReportError> {
         let all = Self::all();
         let is = |one: &Self, name: &str| one.name == name || one.data == name;
         for name in names {

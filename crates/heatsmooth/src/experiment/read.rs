@@ -1,6 +1,6 @@
 //! Experiments from TOML.
 //!
-//! `title`, `data`, `sigma`, `images` and `skip` say what it is about. `[[models]]` are
+//! `title`, `data`, `sigma`, `images`, `skip` and `beside` say what it is about. `[[models]]` are
 //! made in order: `name`, `method`, `arch` (and `normalise`) or `from`, `optional`, a
 //! `preset`, and settings of the method and of its training. `[[measurements]]`
 //! are then taken in order of each of `models` (all, if none are named): `what`,
@@ -32,6 +32,8 @@ settings! {
         images: Option<u64> = None,
         /// Every so many-th test image.
         skip: u64 = 1,
+        /// Published figures to show beside, as of `report --beside`.
+        beside: Option<String> = None,
     }
 }
 
@@ -78,11 +80,18 @@ impl Experiment {
         let measurements = tables(&mut table, "measurements")?;
         let about = ExperimentPart::read(&config::values(&table, &ExperimentPart::fields())?)?;
         let sigma = about.sigma.ok_or_else(|| SettingError::missing("sigma"))?;
+        let beside = about.beside.as_deref().unwrap_or_default().split(',');
+        let beside = beside.map(str::trim).filter(|name| !name.is_empty());
+        let beside: Vec<String> = beside.map(Into::into).collect();
+        report::PublishedResult::named(&beside)?;
         let mut stages = Vec::new();
         // Names and methods of the models so far.
         let mut made: Vec<(String, String)> = Vec::new();
         for table in models {
             let stage = model(table, registry, (sigma, about.data.as_deref()))?;
+            if let StageStart::From(name) = &stage.start {
+                known("from", name, &made)?;
+            }
             made.push((stage.name.clone(), stage.method.clone()));
             stages.push(Stage::Fit(stage));
         }
@@ -99,6 +108,7 @@ impl Experiment {
             images: about.images,
             skip: about.skip,
             input: None,
+            beside,
             stages,
         })
     }
@@ -180,6 +190,16 @@ fn model(
     })
 }
 
+/// Refuses the name of a model that is not among those `made` before.
+fn known(what: &str, name: &str, made: &[(String, String)]) -> Result<(), SettingError> {
+    if made.iter().any(|(made, _)| made == name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = format!("a model made before: {}", names.join(", "));
+    Err(SettingError::value(what, name, expected))
+}
+
 fn measurement(
     mut table: toml::Table,
     registry: &Registry,
@@ -200,11 +220,17 @@ fn measurement(
         ),
         None => None,
     };
+    for name in models.iter().flatten() {
+        known("models", name, made)?;
+    }
     let mut fields = MeasurePart::fields();
     fields.extend(ImageChoice::fields());
     fields.extend(own.iter().cloned());
     let given = config::values(&table, &fields)?;
     let part = MeasurePart::read(&given)?;
+    if let Some(name) = &part.reference {
+        known("reference", name, made)?;
+    }
     let images = ImageChoice::read(&given)?;
     let mut shared = NoiseLevel { sigma: Some(sigma) }.write();
     for (name, value) in given.iter() {
@@ -249,7 +275,7 @@ mod tests {
         let registry = Registry::standard();
         for (what, name, stages) in [
             ("reproduce", "demo", 5 + 3 * 5 + 2 + 1 + 5 + 4),
-            ("reproduce-cifar10", "quick", 5 + 3 * 4 + 1 + 4),
+            ("reproduce-cifar10", "quick", 11 + 6 + 3 + 3 * 10 + 5),
             ("reproduce-cifar10", "paper", 4 + 3 * 4 + 1 + 4),
             ("reproduce-imagenet", "quick", 5 + 3 * 5 + 2 + 2 * 5),
             ("reproduce-imagenet", "paper", 5 + 3 * 5 + 2 + 2 * 5),
@@ -378,6 +404,19 @@ mod tests {
                 &format!("{head}[[models]]\nname = 'a'\nmethod = 'baseline'\nkappa = 3"),
                 "unknown option `kappa`",
             ),
+            (
+                &format!("{head}[[models]]\nname = 'a'\nmethod = 'heat'\nfrom = 'b'"),
+                "from is `b`",
+            ),
+            (
+                &format!("{head}[[measurements]]\nwhat = 'certify'\nmodels = ['b']"),
+                "models is `b`",
+            ),
+            (
+                &format!("{head}[[measurements]]\nwhat = 'fidelity'\nreference = 'b'"),
+                "reference is `b`",
+            ),
+            (&format!("{head}beside = 'magic'"), "magic"),
             (
                 &format!("{head}[[measurements]]\nwhat = 'magic'"),
                 "measurement is `magic`",
