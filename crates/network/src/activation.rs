@@ -74,6 +74,22 @@ fn gelu_inner(x: f64) -> (f64, f64) {
 }
 
 impl Activation {
+    /// Whether its numbers are.
+    pub(crate) fn is_finite(self) -> bool {
+        match self {
+            Self::LeakyRelu { slope } => slope.is_finite(),
+            Self::Clip { low, high } => low.is_finite() && high.is_finite(),
+            Self::HardSigmoid { slope, offset } => slope.is_finite() && offset.is_finite(),
+            Self::Relu
+            | Self::Sigmoid
+            | Self::HardSwish
+            | Self::Gelu { .. }
+            | Self::Silu
+            | Self::Tanh
+            | Self::Exp => true,
+        }
+    }
+
     /// Value at `x`.
     pub fn value(self, x: f64) -> f64 {
         match self {

@@ -66,6 +66,10 @@ pub(crate) fn infer(op: &Op, inputs: &[Shape]) -> Result<Shape, String> {
             }
             Ok(inputs[0])
         }
+        // A file could not hold it: JSON has no such numbers.
+        Op::Activation(activation) if !activation.is_finite() => {
+            Err("a slope, bound or offset is not finite".into())
+        }
         Op::Activation(_) | Op::AveragedRelu => Ok(inputs[0]),
         Op::Add if !spreads(inputs[0], inputs[1]) => {
             Err(format!("cannot add {} and {}", inputs[0], inputs[1]))

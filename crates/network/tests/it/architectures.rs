@@ -1,7 +1,7 @@
 //! Parameter and MAC counts against published ones, and errors of graphs.
 
 use network::architecture::{ARCHITECTURES, ArchitectureError, Task, build, has_layer_norms};
-use network::{Graph, GraphBuilder, GraphError, Op, Shape, Summary};
+use network::{Activation, Graph, GraphBuilder, GraphError, Op, Shape, Summary};
 
 fn cifar() -> Task {
     Task::new(Shape::new(32, 32, 3), 10)
@@ -129,6 +129,23 @@ fn errors_name_the_node() {
         graph.build().unwrap_err(),
         GraphError::Duplicate("a".into())
     );
+}
+
+/// A file could not hold them.
+#[test]
+fn numbers_of_activations_are_finite() {
+    for activation in [
+        Activation::LeakyRelu { slope: f32::NAN },
+        Activation::Clip {
+            low: f32::NEG_INFINITY,
+            high: 0.0,
+        },
+    ] {
+        let mut graph = GraphBuilder::new(Shape::vector(3));
+        graph.then("a", Op::Activation(activation));
+        let error = graph.build().unwrap_err().to_string();
+        assert!(error.contains("is not finite"), "{error}");
+    }
 }
 
 #[test]
