@@ -81,7 +81,7 @@ pub(super) struct Inputs<'a> {
 struct Noisy {
     count: usize,
     noise: TrainingNoise,
-    /// All images as they were without it.
+    /// Those of them that are here, as they were without it.
     quiet: Images,
 }
 
@@ -105,10 +105,9 @@ impl<'a> Inputs<'a> {
     ) -> Result<Self, TrainError> {
         let count = self.count(share);
         let places: Vec<usize> = self.minibatch.local(0..count).collect();
-        let quiet = self.images.clone();
+        let quiet = self.images.select(&places);
         if !places.is_empty() {
-            let images = self.images.select(&places);
-            let (keyed, batch) = noisy_copies(&images, noise, position);
+            let (keyed, batch) = noisy_copies(&quiet, noise, position);
             let noisy = network.noisy(&keyed, &batch)?;
             self.images.pixels[..noisy.len()].copy_from_slice(&noisy);
         }
@@ -161,10 +160,9 @@ impl<'a> Inputs<'a> {
             let Some(&first) = places.first() else {
                 return Ok(());
             };
-            let quiet = self
-                .noisy
-                .as_ref()
-                .map_or(&self.images, |noisy| &noisy.quiet);
+            let quiet = self.noisy.as_ref().map(|noisy| &noisy.quiet);
+            let quiet = quiet.filter(|quiet| first < quiet.len());
+            let quiet = quiet.unwrap_or(&self.images);
             let mut victims = quiet.select(&places);
             victims
                 .labels
