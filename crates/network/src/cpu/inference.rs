@@ -6,8 +6,9 @@
 //! thread takes a block of images all the way down the network, in an arena of
 //! its own, a few at a time where they are large, so activations stay in its
 //! cache. A single image is cut
-//! up layer by layer instead. No image's logits depend on the split.
+//! up layer by layer instead, where that is faster. No image's logits depend on the split.
 
+mod alone;
 mod arena;
 mod compile;
 mod plan;
@@ -27,6 +28,7 @@ use rayon::prelude::*;
 use crate::graph::Graph;
 use crate::noise::{Noise, NoisyImage};
 use crate::parameters::Parameters;
+use alone::Alone;
 use arena::Arenas;
 use plan::Plan;
 use run::Runner;
@@ -38,6 +40,7 @@ pub(super) struct Inference {
     pool: Arc<ThreadPool>,
     plan: Mutex<Option<Arc<Plan>>>,
     arenas: Arenas,
+    alone: Alone,
 }
 
 /// Where the images of a batch come from.
@@ -53,6 +56,7 @@ impl Inference {
             pool,
             plan: Mutex::default(),
             arenas: Arenas::default(),
+            alone: Alone::default(),
         }
     }
 
@@ -105,33 +109,48 @@ impl Inference {
             return;
         }
         let threads = self.pool.current_num_threads();
-        let runner = Runner {
-            isa: self.isa,
-            plan,
-        };
         // Inside the pool the other threads have work of their own.
         if count == 1 && threads > 1 && self.pool.current_thread_index().is_none() {
-            let team = Team::new(threads);
-            self.pool.in_place_scope(|scope| {
-                for _ in 1..threads {
-                    scope.spawn(|_| team.help());
+            self.alone.run(|split| {
+                if split {
+                    self.split(plan, images, threads, out);
+                } else {
+                    self.blocks(plan, images, 1, out);
                 }
-                self.arenas.with(plan, 1, threads, |arena| {
-                    let mut leader = team.lead();
-                    let mut buffer = std::mem::take(&mut arena.input);
-                    let x = images.block(0, 1, &mut buffer);
-                    runner.split(threads, &mut leader, x, arena, out);
-                    arena.input = buffer;
-                });
             });
-            return;
+        } else {
+            self.blocks(plan, images, threads, out);
         }
+    }
+
+    /// One image, each layer cut up among the threads.
+    fn split(&self, plan: &Plan, images: &impl Images, threads: usize, out: &mut [f32]) {
+        let isa = self.isa;
+        let team = Team::new(threads);
+        self.pool.in_place_scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|_| team.help());
+            }
+            self.arenas.with(plan, 1, threads, |arena| {
+                let mut leader = team.lead();
+                let mut buffer = std::mem::take(&mut arena.input);
+                let x = images.block(0, 1, &mut buffer);
+                Runner { isa, plan }.split(threads, &mut leader, x, arena, out);
+                arena.input = buffer;
+            });
+        });
+    }
+
+    /// Blocks of images, each on one thread.
+    fn blocks(&self, plan: &Plan, images: &impl Images, threads: usize, out: &mut [f32]) {
+        let isa = self.isa;
+        let count = out.len() / plan.classes;
         let block = plan.block.min(count.div_ceil(threads));
         let work = |(i, out): (usize, &mut [f32])| {
             self.arenas.with(plan, block, 1, |arena| {
                 let mut buffer = std::mem::take(&mut arena.input);
                 let x = images.block(i * block, out.len() / plan.classes, &mut buffer);
-                runner.block(x, arena, out);
+                Runner { isa, plan }.block(x, arena, out);
                 arena.input = buffer;
             });
         };
