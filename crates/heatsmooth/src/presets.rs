@@ -23,7 +23,7 @@ const PRESETS: &[(&str, &str, &str)] = presets! {
     "smoothadv": "cifar10-paper" "cifar10-salman" "cifar10-salman-pgd2"
         "cifar10-salman-ddn4";
     "adversarial": "cifar10-paper" "cifar10-salman";
-    "reproduce-cifar10": "quick" "paper";
+    "reproduce-cifar10": "quick" "larger-noise" "paper";
     "reproduce-imagenet": "quick" "paper";
     "reproduce": "demo";
 };

@@ -20,8 +20,9 @@ use crate::{options, output};
 settings! {
     /// What an experiment can be told.
     pub struct ExperimentOptions {
-        /// quick (hours on two cores) or paper (its hyper-parameters to the letter:
-        /// weeks on two cores).
+        /// quick (hours on two cores), larger-noise (sigma 0.25 and 0.5, from the baseline
+        /// of quick in the same folder) or paper (its hyper-parameters to the letter: weeks
+        /// on two cores).
         preset: String = "quick".into(),
         /// Measure on the first N test images [default: as the preset says].
         images: Option<u64> = None,

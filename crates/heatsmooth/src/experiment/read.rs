@@ -2,10 +2,11 @@
 //!
 //! `title`, `data`, `sigma`, `images`, `skip` and `beside` say what it is about. `[[models]]` are
 //! made in order: `name`, `method`, `arch` (and `normalise`) or `from`, `optional`, a
-//! `preset`, and settings of the method and of its training. `[[measurements]]`
-//! are then taken in order of each of `models` (all, if none are named): `what`,
-//! `log`, `reference`, `images`, and settings of the measurement; those under
-//! `stochastic` and `deterministic` only for models of such methods.
+//! `preset`, `sigma` where it is not the experiment's, and settings of the method and of
+//! its training. `[[measurements]]` are then taken in order of each of `models` (all, if
+//! none are named), at the model's sigma: `what`, `log`, `reference`, `images`, and
+//! settings of the measurement; those under `stochastic` and `deterministic` only for
+//! models of such methods.
 
 use settings::{SettingError, Settings, Values, settings};
 use train::Training;
@@ -54,6 +55,9 @@ settings! {
         from: Option<String> = None,
         /// Left out, with all that is measured of it, unless its weights are given.
         optional: bool = false,
+        /// Noise level of the model and of what is measured of it [default: the
+        /// experiment's].
+        sigma: Option<f64> = None,
     }
 }
 
@@ -85,18 +89,21 @@ impl Experiment {
         let beside: Vec<String> = beside.map(Into::into).collect();
         report::PublishedResult::named(&beside)?;
         let mut stages = Vec::new();
-        // Names and methods of the models so far.
-        let mut made: Vec<(String, String)> = Vec::new();
+        let mut made: Vec<Made> = Vec::new();
         for table in models {
-            let stage = model(table, registry, (sigma, about.data.as_deref()))?;
+            let (stage, sigma) = model(table, registry, (sigma, about.data.as_deref()))?;
             if let StageStart::From(name) = &stage.start {
                 known("from", name, &made)?;
             }
-            made.push((stage.name.clone(), stage.method.clone()));
+            made.push(Made {
+                name: stage.name.clone(),
+                method: stage.method.clone(),
+                sigma,
+            });
             stages.push(Stage::Fit(stage));
         }
         for table in measurements {
-            stages.extend(measurement(table, registry, sigma, &made)?);
+            stages.extend(measurement(table, registry, &made)?);
         }
         Ok(Self {
             title: about.title,
@@ -122,6 +129,13 @@ impl Experiment {
     }
 }
 
+/// A model that is made before.
+struct Made {
+    name: String,
+    method: String,
+    sigma: f64,
+}
+
 /// Takes a list of tables out of a table.
 fn tables(table: &mut toml::Table, name: &str) -> Result<Vec<toml::Table>, Error> {
     let wrong = || SettingError::value(name, "something else", "a list of tables");
@@ -137,11 +151,12 @@ fn tables(table: &mut toml::Table, name: &str) -> Result<Vec<toml::Table>, Error
     tables.collect()
 }
 
+/// A model's stage, and its noise level.
 fn model(
     table: toml::Table,
     registry: &Registry,
     (sigma, data): (f64, Option<&str>),
-) -> Result<FitStage, Error> {
+) -> Result<(FitStage, f64), Error> {
     let method = table.get("method").and_then(toml::Value::as_str);
     let entry = registry.method(method.unwrap_or_default())?;
     let own = (entry.fields)();
@@ -150,6 +165,7 @@ fn model(
     fields.extend(Training::fields());
     let given = config::values(&table, &fields)?;
     let part = ModelPart::read(&given)?;
+    let sigma = part.sigma.unwrap_or(sigma);
     let chosen = match part.preset {
         Some(name) => preset(&entry.info.name, &name, &fields)?,
         None => Values::default(),
@@ -180,22 +196,23 @@ fn model(
     if own.iter().any(|field| field.name == "sigma") {
         own_values.put("sigma", &sigma);
     }
-    Ok(FitStage {
+    let stage = FitStage {
         name: part.name,
         method: part.method,
         start,
         values: own_values,
         training,
         optional: part.optional,
-    })
+    };
+    Ok((stage, sigma))
 }
 
 /// Refuses the name of a model that is not among those `made` before.
-fn known(what: &str, name: &str, made: &[(String, String)]) -> Result<(), SettingError> {
-    if made.iter().any(|(made, _)| made == name) {
+fn known(what: &str, name: &str, made: &[Made]) -> Result<(), SettingError> {
+    if made.iter().any(|made| made.name == name) {
         return Ok(());
     }
-    let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = made.iter().map(|made| made.name.as_str()).collect();
     let expected = format!("a model made before: {}", names.join(", "));
     Err(SettingError::value(what, name, expected))
 }
@@ -203,8 +220,7 @@ fn known(what: &str, name: &str, made: &[(String, String)]) -> Result<(), Settin
 fn measurement(
     mut table: toml::Table,
     registry: &Registry,
-    sigma: f64,
-    made: &[(String, String)],
+    made: &[Made],
 ) -> Result<Vec<Stage>, Error> {
     let what = table.get("what").and_then(toml::Value::as_str);
     let own = registry.fields_of(what.unwrap_or_default())?;
@@ -232,20 +248,27 @@ fn measurement(
         known("reference", name, made)?;
     }
     let images = ImageChoice::read(&given)?;
-    let mut shared = NoiseLevel { sigma: Some(sigma) }.write();
+    let mut shared = Values::default();
     for (name, value) in given.iter() {
         if own.iter().any(|field| field.name == name) {
             shared.set(&own, name, value)?;
         }
     }
-    let wanted = made.iter().filter(|(name, _)| match &models {
-        Some(models) => models.contains(name),
+    let wanted = made.iter().filter(|made| match &models {
+        Some(models) => models.contains(&made.name),
         None => true,
     });
     let several = models.as_ref().is_none_or(|models| models.len() > 1);
     Ok(wanted
-        .map(|(model, method)| {
-            let mut values = shared.clone();
+        .map(|made| {
+            let Made {
+                name: model,
+                method,
+                sigma,
+            } = made;
+            let sigma = Some(*sigma);
+            let mut values = NoiseLevel { sigma }.write();
+            values.lay(shared.clone());
             values.lay(match registry.is_stochastic(method) {
                 true => stochastic.clone(),
                 false => deterministic.clone(),
@@ -275,7 +298,8 @@ mod tests {
         let registry = Registry::standard();
         for (what, name, stages) in [
             ("reproduce", "demo", 5 + 3 * 5 + 2 + 1 + 5 + 4),
-            ("reproduce-cifar10", "quick", 11 + 6 + 3 + 3 * 10 + 5),
+            ("reproduce-cifar10", "quick", 12 + 6 + 3 + 3 * 11 + 7),
+            ("reproduce-cifar10", "larger-noise", 8 + 2 + 2 + 2 + 4),
             ("reproduce-cifar10", "paper", 4 + 3 * 4 + 1 + 4),
             ("reproduce-imagenet", "quick", 5 + 3 * 5 + 2 + 2 * 5),
             ("reproduce-imagenet", "paper", 5 + 3 * 5 + 2 + 2 * 5),
@@ -283,6 +307,44 @@ mod tests {
             let experiment = Experiment::shipped(what, name, &registry).unwrap();
             assert_eq!(experiment.stages.len(), stages, "{name}");
         }
+    }
+
+    /// What both recipes have is made once, in one folder.
+    #[test]
+    fn larger_noise_goes_on_from_the_models_of_quick() {
+        let registry = Registry::standard();
+        let fits = |name: &str| {
+            let shipped = Experiment::shipped("reproduce-cifar10", name, &registry).unwrap();
+            let stages = shipped.stages.into_iter().filter_map(|stage| match stage {
+                Stage::Fit(stage) => Some((stage.name.clone(), stage)),
+                _ => None,
+            });
+            stages.collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let (quick, larger) = (fits("quick"), fits("larger-noise"));
+        let shared: Vec<&String> = larger.keys().filter(|&k| quick.contains_key(k)).collect();
+        assert_eq!(shared, ["baseline", "start"]);
+        for name in shared {
+            assert_eq!(quick[name], larger[name]);
+        }
+    }
+
+    #[test]
+    fn a_model_has_its_own_sigma_and_its_measurements_have_it_too() {
+        let registry = Registry::standard();
+        let text = "data = 'digits'\nsigma = 0.1\n\
+            [[models]]\nname = 'a'\nmethod = 'gaussian'\narch = 'smallcnn'\n\
+            [[models]]\nname = 'b'\nmethod = 'gaussian'\narch = 'smallcnn'\nsigma = 0.5\n\
+            [[measurements]]\nwhat = 'certify'\n";
+        let experiment = Experiment::read(text, &registry).unwrap();
+        let sigmas = experiment.stages.iter().map(|stage| match stage {
+            Stage::Fit(FitStage { values, .. }) | Stage::Measure(MeasureStage { values, .. }) => {
+                values.get("sigma").and_then(|sigma| sigma.as_f64())
+            }
+            Stage::Import(_) => None,
+        });
+        let sigmas: Vec<Option<f64>> = sigmas.collect();
+        assert_eq!(sigmas, [Some(0.1), Some(0.5), Some(0.1), Some(0.5)]);
     }
 
     #[test]
