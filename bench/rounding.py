@@ -1,6 +1,6 @@
 """What rounding noisy images to 8 bits does to votes and certificates.
 
-    heatsmooth convert results/cifar10/heat.safetensors heat.onnx
+    heatsmooth convert results/cifar10/heat heat.onnx
     python bench/rounding.py heat.onnx results/cifar10/certify-heat.tsv CIFAR10/test_batch.bin [SAMPLES]
 
 Exact noise is Gaussian noise after rounding to multiples of 1/255. So float and exact

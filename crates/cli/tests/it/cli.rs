@@ -296,7 +296,7 @@ fn every_work_of_bench_has_a_network_of_its_own() {
 #[test]
 fn the_shipped_model_knows_a_cat() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/cifar10");
-    let said = shown(&results, "predict --model heat.safetensors cat.png");
+    let said = shown(&results, "predict --model heat cat.png");
     assert!(
         said.contains("cat.png: cat, probability 0.837")
             && said.contains("L-bound radius 0.10")
@@ -333,7 +333,7 @@ fn the_shipped_tables_follow_from_the_shipped_logs_and_models() {
     }
 
     for model in ["baseline", "gaussian", "smoothadv", "heat"] {
-        let weights = std::fs::read(results.join(format!("{model}.safetensors"))).unwrap();
+        let weights = std::fs::read(results.join(model).join("model.safetensors")).unwrap();
         for log in ["certify", "lbound", "pgd", "ddn"] {
             let manifest = results.join(format!("{log}-{model}.json"));
             let manifest: serde_json::Value =

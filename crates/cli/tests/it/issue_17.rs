@@ -64,7 +64,7 @@ fn point_1_labels_of_a_folder_follow_the_model_s_class_names() {
     let folder = folder.path();
     std::fs::create_dir_all(folder.join("one/cat")).unwrap();
     std::fs::copy(results().join("cat.png"), folder.join("one/cat/cat.png")).unwrap();
-    let model = results().join("heat.safetensors");
+    let model = results().join("heat");
     let model = model.display();
     let text = ends(
         folder,
