@@ -332,7 +332,7 @@ fn the_shipped_tables_follow_from_the_shipped_logs_and_models() {
         assert_eq!(text(&out).unwrap(), text(&shipped).unwrap(), "{name:?}");
     }
 
-    for model in ["baseline", "gaussian", "smoothadv", "heat"] {
+    for model in ["baseline", "gaussian", "smoothadv", "heat", "heat-attacked"] {
         let weights = std::fs::read(results.join(model).join("model.safetensors")).unwrap();
         for log in ["certify", "lbound", "pgd", "ddn"] {
             let manifest = results.join(format!("{log}-{model}.json"));
